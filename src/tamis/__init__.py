@@ -1,0 +1,32 @@
+"""tamis: exact, filtered search over Markdown, notes and code, on your own machine.
+
+    import tamis
+
+    with tamis.open("docs") as corpus:
+        found = corpus.search("how do retries work?", excluded_files=["CHANGELOG.md"])
+
+Names are loaded when they are first used, so that `tamis --help` stays instant.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tamis.corpus import Corpus, Status, open
+    from tamis.errors import TamisError
+    from tamis.model import Found, Report, Result, Skipped
+
+__all__ = ["Corpus", "Found", "Report", "Result", "Skipped", "Status", "TamisError", "open"]
+__version__ = "0.1.0"
+
+_HOME = {
+    "Corpus": "corpus", "Status": "corpus", "open": "corpus", "TamisError": "errors",
+    "Found": "model", "Report": "model", "Result": "model", "Skipped": "model",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tamis' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"tamis.{_HOME[name]}"), name)

@@ -1,0 +1,5 @@
+"""`python -m tamis`."""
+
+from tamis.doors.cli import main
+
+main()

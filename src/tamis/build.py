@@ -1,0 +1,283 @@
+"""THE INDEXING PATH: from a folder to a generation of the index.
+
+    walk -> ignore rules -> read -> parse -> embed -> commit
+
+An unchanged file (by its times and size, or else by its content) is left alone; a file that is
+gone, or that the rules now keep out, leaves the index. Work is committed in batches, so an
+interrupted run loses the last few seconds and the next run goes on from there. A rebuild is one
+transaction: it shows when it is whole.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from tamis.engine.embedded.store import FileState
+from tamis.engine.embedded.words import FIELDS
+from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
+from tamis.errors import IndexMismatch
+from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
+from tamis.ingest.parse import PARSER_VERSION, parse
+from tamis.ingest.read import Source, read
+from tamis.ingest.walk import Entry, walk
+from tamis.model import Document, Report, Skipped
+from tamis.models.embed import DEFAULT_MODEL, NO_MODEL, Embedder
+from tamis.settings import Settings
+from tamis.text import TOKENIZER_VERSION
+
+_PORTION: Final = 64  # chunks embedded at a time: enough to keep all threads busy
+_BATCH_CHUNKS: Final = 8_192  # a segment of this size is held in memory (some 40 MB) before it is written
+_BATCH_SECONDS: Final = 10.0  # what an interrupted run may lose
+_RACY_NS: Final = 2_000_000_000  # a file stamped this shortly before it was read may change unseen
+
+
+class Progress(Protocol):
+    """Who watches a run."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, path: str) -> None: ...
+    def note(self, message: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a run has done so far."""
+
+    indexed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the walk found, held against what the index has."""
+
+    changed: tuple[Entry, ...]
+    unchanged: tuple[Entry, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+
+
+def build(
+    root: Path,
+    directory: Path,
+    settings: Settings,
+    load: Callable[[str], Embedder | None],
+    progress: Progress,
+    *,
+    rebuild: bool = False,
+    discard: bool = False,
+) -> Report:
+    """Bring the index of a root up to date, or make it anew."""
+    started = time.monotonic()
+    tally = _Tally()
+    boosts = [getattr(settings.fields, name) for name in FIELDS]
+    waiting = lambda holder: progress.note(f"waiting for {holder}, which is writing this index")  # noqa: E731
+    with (
+        open_for_writing(directory, settings.index.lock_timeout, waiting, boosts, discard=discard) as writer,
+        writer.all_or_nothing() if rebuild else nullcontext(),
+    ):
+        name = model_name(settings, writer.facts)
+        if rebuild:
+            writer.clear()
+        _check_belongs(root, directory, writer.facts, name)
+        plan = make_plan(root, settings, writer.file_states())
+        _drop_vanished(writer, plan, tally)
+        tally.skipped += plan.skipped
+        tally.warnings += plan.warnings
+        tally.unchanged = len(plan.unchanged)
+        if plan.changed:
+            _index(writer, root, plan.changed, settings, load(name), progress, tally)
+        generation = writer.finish(tally.skipped)
+    return Report(
+        tally.indexed,
+        tally.unchanged,
+        tally.removed,
+        tally.chunks,
+        tuple(sorted(tally.skipped, key=lambda item: item.path)),
+        tuple(tally.warnings),
+        generation,
+        time.monotonic() - started,
+    )
+
+
+def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Plan:
+    """Walk the root and sort what is there. Reads no file."""
+    rules = rules_of(root, settings)
+    wanted = recipe(settings)
+    changed: list[Entry] = []
+    unchanged: list[Entry] = []
+    skipped: list[Skipped] = []
+    for item in walk(root, rules):
+        if isinstance(item, Skipped):
+            skipped.append(item)
+        elif is_unchanged(item, known.get(item.path), wanted):
+            unchanged.append(item)
+        else:
+            changed.append(item)
+    return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(rules.warnings))
+
+
+def rules_of(root: Path, settings: Settings) -> Rules:
+    return open_rules(root, ignore_options(settings))
+
+
+def ignore_options(settings: Settings) -> IgnoreOptions:
+    return IgnoreOptions(
+        default_exclusions=settings.ignore.default_exclusions,
+        ignore_file=settings.ignore.file,
+        archive_patterns=settings.archive.patterns,
+        extra=settings.ignore.patterns,
+    )
+
+
+def is_unchanged(entry: Entry, known: FileState | None, wanted: str) -> bool:
+    """Whether times and size say for sure that the file is what it was. If not, its content decides."""
+    if known is None or known.recipe != wanted:
+        return False
+    same = (entry.size, entry.mtime_ns, entry.ctime_ns) == (known.size, known.mtime_ns, known.ctime_ns)
+    return same and max(entry.mtime_ns, entry.ctime_ns) < known.read_ns - _RACY_NS
+
+
+def model_name(settings: Settings, facts: dict[str, Any]) -> str:
+    """The configured model; where none is, the one that the index has; for a new index, the default."""
+    return settings.model.name or facts.get("model") or DEFAULT_MODEL
+
+
+def recipe(settings: Settings) -> str:
+    """A fingerprint of everything that decides what is written for a given file, model aside."""
+    parts = (PARSER_VERSION, TOKENIZER_VERSION, asdict(settings.chunking), asdict(settings.fields))
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
+    return (embedder.name, embedder.fingerprint, embedder.dimension) if embedder else (NO_MODEL, "", 0)
+
+
+def check_model(directory: Path, facts: dict[str, Any], name: str, fingerprint: str | None = None) -> None:
+    """An index holds vectors of one model; another one's cannot be compared with them."""
+    if facts.get("model", name) != name:
+        what = f"the model {facts['model']}, not {name}"
+    elif fingerprint is not None and facts.get("fingerprint", fingerprint) != fingerprint:
+        what = f"another edition of the model {name}"
+    else:
+        return
+    raise IndexMismatch(
+        f"the index in {directory} was made with {what}",
+        hint=f"run: tamis rebuild-index --model {name}; or use --model {facts['model']}",
+    )
+
+
+def _check_belongs(root: Path, directory: Path, facts: dict[str, Any], name: str) -> None:
+    """An index outside its root remembers whose it is. One inside moves with its folder."""
+    if directory.parent != root and facts.get("root", str(root)) != str(root):
+        raise IndexMismatch(
+            f"the index in {directory} belongs to {facts['root']}",
+            hint="give each root an index folder of its own, or run: tamis rebuild-index",
+        )
+    check_model(directory, facts, name)
+
+
+def _drop_vanished(writer: Writer, plan: Plan, tally: _Tally) -> None:
+    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
+    gone = [path for path in writer.file_states() if path not in here]
+    if gone:
+        writer.remove(gone)
+        tally.removed += len(gone)
+
+
+def _index(
+    writer: Writer,
+    root: Path,
+    entries: Sequence[Entry],
+    settings: Settings,
+    embedder: Embedder | None,
+    progress: Progress,
+    tally: _Tally,
+) -> None:
+    """Read, parse, embed and write the files that may have changed."""
+    name, fingerprint, dimension = model_facts(embedder)
+    check_model(writer.directory, writer.facts, name, fingerprint)
+    known = {"model": name, "fingerprint": fingerprint, "dimension": dimension, "root": str(root)}
+    writer.describe(known | {"pending": len(entries)})
+    progress.start(len(entries))
+    done = 0
+    for batch in _batches(_prepare(writer, entries, settings, embedder, progress, tally)):
+        done += len(batch)
+        writer.put(batch, pending=len(entries) - done)
+        tally.indexed += len(batch)
+        tally.chunks += sum(len(prepared.document.chunks) for prepared in batch)
+
+
+def _prepare(
+    writer: Writer,
+    entries: Sequence[Entry],
+    settings: Settings,
+    embedder: Embedder | None,
+    progress: Progress,
+    tally: _Tally,
+) -> Iterator[Prepared]:
+    known, wanted = writer.file_states(), recipe(settings)
+    portion: list[tuple[Document, FileState]] = []
+    touched: list[tuple[str, FileState, float]] = []
+    for entry in entries:
+        source = read(entry, settings.index.max_file_bytes)
+        progress.advance(entry.path)
+        if isinstance(source, Skipped):
+            tally.skipped.append(source)
+            if entry.path in known:
+                writer.remove([entry.path])
+                tally.removed += 1
+            continue
+        document, warning = parse(source, settings.chunking)
+        tally.warnings += [f"{entry.path}: {warning}"] if warning else []
+        before, state = known.get(entry.path), _state(source, wanted)
+        if before is not None and (before.hash, before.recipe) == (state.hash, wanted):
+            touched.append((entry.path, state, document.modified))
+            tally.unchanged += 1
+            continue
+        portion.append((document, state))
+        if sum(len(document.chunks) for document, _ in portion) >= _PORTION:
+            yield from _embedded(portion, embedder)
+            portion = []
+    yield from _embedded(portion, embedder)
+    if touched:
+        writer.touch(touched)
+
+
+def _embedded(portion: Sequence[tuple[Document, FileState]], embedder: Embedder | None) -> Iterator[Prepared]:
+    texts = [chunk.embedding_text for document, _ in portion for chunk in document.chunks]
+    if embedder is None:
+        vectors = np.empty((len(texts), 0), np.float32)
+    else:
+        vectors = embedder.embed_passages(texts) if texts else np.empty((0, embedder.dimension), np.float32)
+    at = 0
+    for document, state in portion:
+        yield Prepared(document, state, vectors[at : at + len(document.chunks)])
+        at += len(document.chunks)
+
+
+def _batches(prepared: Iterator[Prepared]) -> Iterator[list[Prepared]]:
+    batch: list[Prepared] = []
+    chunks, started = 0, time.monotonic()
+    for item in prepared:
+        batch.append(item)
+        chunks += len(item.document.chunks)
+        if chunks >= _BATCH_CHUNKS or time.monotonic() - started > _BATCH_SECONDS:
+            yield batch
+            batch, chunks, started = [], 0, time.monotonic()
+    if batch:
+        yield batch
+
+
+def _state(source: Source, wanted: str) -> FileState:
+    return FileState(source.size, source.mtime_ns, source.ctime_ns, source.read_ns, source.hash, wanted)

@@ -1,0 +1,452 @@
+"""An open corpus: a root, its index and its model, ready to be asked. What every door holds.
+
+Raw arguments become a `Question` here, once; the pipeline's answer becomes a `Found`.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tamis import filters
+from tamis.build import Progress, build, check_model, ignore_options, make_plan, model_facts, model_name
+from tamis.engine.embedded import store
+from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
+from tamis.errors import BadQuery, IndexFault, IndexMissing, UsageError
+from tamis.filters import Filter
+from tamis.ingest.ignore import explain
+from tamis.ingest.read import Source, read
+from tamis.ingest.walk import INDEX_FOLDER, checked_root
+from tamis.model import (
+    Candidate,
+    Facts,
+    Found,
+    IndexState,
+    Report,
+    Result,
+    Skipped,
+    chunk_id,
+    doc_id,
+    iso_time,
+)
+from tamis.models.embed import Embedder, check_name, load_embedder
+from tamis.query import Names, atom, directory, parse_filter, parse_query, path_atom
+from tamis.search.pipeline import Answer, Question, search
+from tamis.settings import Settings, load
+
+_LONGEST_QUERY: Final = (
+    20_000  # characters; models read some two thousand, words lanes gain nothing from more
+)
+_LARGEST_LIMIT: Final = 100
+_MOST_VALUES: Final = 10_000  # in one list of files, patterns or tags
+
+
+class Silent:
+    """Nobody watches."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, path: str) -> None: ...
+    def note(self, message: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an index holds, and how it compares with the files as they are now."""
+
+    root: str
+    directory: str
+    index: IndexState
+    model: str
+    segments: int
+    bytes_on_disk: int
+    changed_files: int  # new or perhaps changed since they were indexed
+    removed_files: int  # indexed, but gone or now kept out
+    skipped: tuple[Skipped, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        skipped = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in self.skipped]
+        return plain | {"index": self.index.to_dict(), "skipped": skipped}
+
+
+def open(  # noqa: A001
+    path: str | os.PathLike[str],
+    index_dir: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> "Corpus":
+    """Open the index of a root, building it first when there is none."""
+    root = checked_root(path)
+    chosen = settings or load(root, {}, config=Path(config) if config else None)
+    place = index_directory(root, chosen, index_dir)
+    corpus = Corpus(root, place, chosen)
+    if not (place / "index.db").exists():
+        corpus.refresh(progress)
+    return corpus
+
+
+def open_existing(
+    path: str | os.PathLike[str], index_dir: str | os.PathLike[str] | None, settings: Settings
+) -> "Corpus":
+    """Open an index that must be there."""
+    root = checked_root(path)
+    place = index_directory(root, settings, index_dir)
+    if not (place / "index.db").exists():
+        raise IndexMissing(root)
+    return Corpus(root, place, settings)
+
+
+def index_directory(root: Path, settings: Settings, given: str | os.PathLike[str] | None) -> Path:
+    chosen = given or settings.index.directory
+    return Path(chosen).expanduser().absolute() if chosen else root / INDEX_FOLDER
+
+
+class Corpus:
+    """A root with its index. Safe to use from several threads."""
+
+    def __init__(self, root: Path, directory: Path, settings: Settings) -> None:
+        self.root = root
+        self.directory = directory
+        self.settings = settings
+        self._reader = Reader(directory)
+        self._embedders: dict[str, Embedder | None] = {}
+        self._lock = threading.Lock()
+        self.names = Names(
+            root=str(root),
+            workspaces=_workspace_folders(root, settings),
+            archive_patterns=settings.archive.patterns,
+            resolve=os.path.realpath,
+        )
+        if settings.model.name:
+            check_name(settings.model.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        excluded_files: Sequence[str] = (),
+        exclude_patterns: Sequence[str] = (),
+        include_patterns: Sequence[str] = (),
+        workspace: str | None = None,
+        under: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        chunk_types: Sequence[str] = (),
+        languages: Sequence[str] = (),
+        author: str | None = None,
+        category: str | None = None,
+        modified_after: str | None = None,
+        modified_before: str | None = None,
+        exclude_archived: bool | None = None,
+        min_score: float | None = None,
+        max_chunks_per_doc: int | None = None,
+        unique: bool = False,
+        rerank: bool | None = None,
+        mmr: bool | None = None,
+        expand_parents: bool | None = None,
+        max_hops: int | None = None,
+        filter: str = "",
+    ) -> Found:
+        """Search. `None` means "as configured"; an empty list is the same as none."""
+        _refuse({"rerank": rerank, "mmr": mmr, "expand_parents": expand_parents, "max_hops": max_hops})
+        text, typed = parse_query(_checked_text(query), self.names)
+        if not text.strip():
+            raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
+        defaults = self.settings.search
+        hidden = defaults.exclude_archived if exclude_archived is None else exclude_archived
+        allowed = filters.all_of(
+            (
+                typed,
+                parse_filter(_checked(filter, "filter", str), self.names),
+                *self._listed("file", excluded_files, "excluded_files", negate=True),
+                *_pattern_terms(include_patterns, exclude_patterns),
+                *self._any("under", under, "under"),
+                *self._listed("tag", tags, "tags"),
+                *self._any("type", chunk_types, "chunk_types"),
+                *self._any("lang", languages, "languages"),
+                *self._single("workspace", workspace),
+                *self._single("author", author),
+                *self._single("category", category),
+                *self._single("after", modified_after),
+                *self._single("before", modified_before),
+                *([~self.names.archived] if hidden and not include_patterns and self._hides(typed) else []),
+            )
+        )
+        per_document = defaults.max_chunks_per_doc if max_chunks_per_doc is None else max_chunks_per_doc
+        question = Question(
+            text=text,
+            filter=allowed,
+            limit=_checked_limit(defaults.limit if limit is None else limit),
+            min_score=_checked_score(defaults.min_confidence if min_score is None else min_score),
+            max_chunks_per_doc=1 if unique else per_document,
+            settings=defaults,
+        )
+        return self.ask(query, question)
+
+    def ask(self, query: str, question: Question) -> Found:
+        """Answer a complete question."""
+        with self._reader.snapshot() as snapshot:
+            embedder = self._embedder(snapshot)
+            answer = search(snapshot, question, embedder.embed_query if embedder else None)
+            return self._found(query, question, answer, snapshot)
+
+    def refresh(self, progress: Progress | None = None) -> Report:
+        """Bring the index up to date with the files."""
+        return build(self.root, self.directory, self.settings, self._load, progress or Silent())
+
+    def rebuild(self, progress: Progress | None = None) -> Report:
+        """Make the index anew: from a damaged one, with another model, or for a newer format."""
+        usable = self._is_usable()
+        return build(
+            self.root,
+            self.directory,
+            self.settings,
+            self._load,
+            progress or Silent(),
+            rebuild=usable,
+            discard=not usable,
+        )
+
+    def status(self) -> Status:
+        with self._reader.snapshot() as snapshot:
+            known = store.file_states(snapshot.connection)
+            skipped = store.skipped(snapshot.connection)
+            state, facts, segments = snapshot.state, snapshot.view.facts, len(snapshot.view.segments)
+        plan = make_plan(self.root, self.settings, known)
+        here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
+        unreadable = {item.path for item in skipped}
+        return Status(
+            root=str(self.root),
+            directory=str(self.directory),
+            index=state,
+            model=str(facts.get("model", "")),
+            segments=segments,
+            bytes_on_disk=sum(f.stat().st_size for f in self.directory.rglob("*") if f.is_file()),
+            changed_files=sum(
+                entry.path not in unreadable and _differs(entry, known) for entry in plan.changed
+            ),
+            removed_files=sum(path not in here for path in known),
+            skipped=skipped,
+        )
+
+    def _load(self, name: str) -> Embedder | None:
+        with self._lock:
+            if name not in self._embedders:
+                self._embedders[name] = load_embedder(name, self.settings.model.threads)
+            return self._embedders[name]
+
+    def _embedder(self, snapshot: EmbeddedSnapshot) -> Embedder | None:
+        facts = dict(snapshot.view.facts)
+        if "model" not in facts:  # nothing was ever written: there is nothing to search with a model
+            return None
+        name = model_name(self.settings, facts)
+        check_model(self.directory, facts, name)
+        if self.settings.search.semantic_weight == 0:
+            return None
+        embedder = self._load(name)
+        check_model(self.directory, facts, name, model_facts(embedder)[1])
+        return embedder
+
+    def _is_usable(self) -> bool:
+        if not (self.directory / "index.db").exists():
+            return True
+        try:
+            with Reader(self.directory).snapshot():
+                return True
+        except IndexFault:
+            return False
+
+    def _found(self, query: str, question: Question, answer: Answer, snapshot: EmbeddedSnapshot) -> Found:
+        documents = snapshot.state.documents
+        return Found(
+            query=query,
+            filter="" if question.filter == filters.EVERYTHING else str(question.filter),
+            query_type=answer.query_type,
+            results=tuple(self._result(candidate) for candidate in answer.candidates),
+            stats=_stats(answer, documents),
+            timings_ms=dict(answer.timings_ms),
+            index=snapshot.state,
+            hints=_hints(answer, snapshot.state),
+        )
+
+    def _result(self, candidate: Candidate) -> Result:
+        passage = candidate.passage
+        return Result(
+            chunk_id=chunk_id(passage.path, passage.ordinal),
+            doc_id=doc_id(passage.path),
+            file_path=str(self.root / passage.path),
+            path=passage.path,
+            start_line=passage.start_line,
+            end_line=passage.end_line,
+            header_path=passage.header_path,
+            content=passage.content,
+            score=candidate.score,
+            raw_score=candidate.raw_score,
+            chunk_type=passage.chunk_type,
+            language=passage.language,
+            tags=passage.tags,
+            is_archived=self.names.archived.matches(Facts(passage.path)),
+            parent_chunk_id=None,
+            modified=iso_time(passage.modified),
+            evidence=candidate.evidence,
+        )
+
+    def _hides(self, typed: Filter) -> bool:
+        """A query that speaks of archived documents itself decides about them itself."""
+        return "archived" not in str(typed)
+
+    def _single(self, key: str, value: str | None) -> list[Filter]:
+        return [] if value is None else [atom(key, (_checked(value, key, str),), self.names)]
+
+    def _any(self, key: str, values: Sequence[str], name: str) -> list[Filter]:
+        atoms = [atom(key, (value,), self.names) for value in _checked_list(values, name)]
+        return [filters.any_of(atoms)] if atoms else []
+
+    def _listed(self, key: str, values: Sequence[str], name: str, *, negate: bool = False) -> list[Filter]:
+        atoms = [atom(key, (value,), self.names) for value in _checked_list(values, name)]
+        return [~each for each in atoms] if negate else list(atoms)
+
+
+def _pattern_terms(include: Sequence[str], exclude: Sequence[str]) -> list[Filter]:
+    included = _checked_list(include, "include_patterns")
+    excluded = _checked_list(exclude, "exclude_patterns")
+    return [
+        *([path_atom(included)] if included else []),
+        *([~path_atom(excluded)] if excluded else []),
+    ]
+
+
+def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
+    names = Names(root=str(root), resolve=os.path.realpath)
+    return {
+        name: tuple(directory(folder, names) for folder in folders)
+        for name, folders in settings.workspaces.items()
+    }
+
+
+def _differs(entry: Any, known: dict[str, store.FileState]) -> bool:
+    before = known.get(entry.path)
+    return before is None or (entry.size, entry.mtime_ns) != (before.size, before.mtime_ns)
+
+
+def _stats(answer: Answer, documents: int) -> dict[str, int]:
+    funnel = answer.funnel
+    return {
+        "original_count": funnel["fused"],
+        "after_threshold": funnel["threshold"],
+        "after_content_dedup": funnel["same text"],
+        "after_ngram_dedup": funnel["same text"],
+        "after_dedup": funnel["same text"],
+        "after_doc_limit": funnel["per document"],
+        "clusters_merged": 0,
+        "eligible_documents": answer.allowed.documents,
+        "excluded_documents": documents - answer.allowed.documents,
+    }
+
+
+def _hints(answer: Answer, state: IndexState) -> tuple[str, ...]:
+    hints = []
+    if not state.documents:
+        hints.append("the index is empty: no text files were found (see: tamis status)")
+    elif not answer.allowed.documents:
+        hints.append("the filter lets no document through")
+    if state.pending_files:
+        hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
+    return tuple(hints)
+
+
+def _checked(value: object, name: str, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise UsageError(
+            f"{name} must be {kind.__name__}, not {type(value).__name__}", hint="check the argument"
+        )
+    return value
+
+
+def _checked_text(query: object) -> str:
+    text: str = _checked(query, "query", str)
+    if len(text) > _LONGEST_QUERY:
+        raise BadQuery(
+            f"the query has {len(text):,} characters, at most {_LONGEST_QUERY:,} are allowed",
+            hint="shorten it to what you are looking for",
+        )
+    if not text.strip():
+        raise BadQuery("the query is empty", hint="give some words to search for")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _checked_list(values: object, name: str) -> tuple[str, ...]:
+    """A list of texts. One text alone is taken for a list of one: agents send both."""
+    if values is None:
+        return ()
+    items = (values,) if isinstance(values, str) else values
+    if not isinstance(items, list | tuple | set | frozenset) or not all(
+        isinstance(item, str) for item in items
+    ):
+        raise UsageError(f"{name} must be a list of texts", hint=f'for example: {name}=["docs/api.md"]')
+    if len(items) > _MOST_VALUES:
+        raise UsageError(f"{name} has {len(items):,} entries", hint=f"at most {_MOST_VALUES:,} are allowed")
+    return tuple(items)
+
+
+def _checked_limit(limit: object) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _LARGEST_LIMIT:
+        raise UsageError(f"limit is {limit!r}", hint=f"allowed: 1 to {_LARGEST_LIMIT}")
+    return limit
+
+
+def _checked_score(score: object) -> float:
+    if not isinstance(score, int | float) or isinstance(score, bool) or not 0 <= score <= 1:
+        raise UsageError(f"min_score is {score!r}", hint="allowed: 0 to 1")
+    return float(score)
+
+
+def _refuse(asked: dict[str, bool | int | None]) -> None:
+    """These belong to the contract; until they are built, saying so beats ignoring them."""
+    for name, value in asked.items():
+        if value:
+            raise UsageError(f"{name} is not part of this version", hint=f"leave {name} out")
+
+
+def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped]]:
+    """What an indexing run would take and what it would leave out. Writes nothing."""
+    plan = make_plan(root, settings, {})
+    outcomes = [read(entry, settings.index.max_file_bytes) for entry in plan.changed]
+    taken = [outcome.path for outcome in outcomes if isinstance(outcome, Source)]
+    left_out = [*plan.skipped, *(outcome for outcome in outcomes if isinstance(outcome, Skipped))]
+    return taken, sorted(left_out, key=lambda item: item.path)
+
+
+def explain_paths(
+    root: str | os.PathLike[str], settings: Settings, paths: Sequence[str]
+) -> list[dict[str, Any]]:
+    """For each path: is it ignored, is it archived, and which rule from which file and line decided."""
+    folder = checked_root(root)
+    archived = filters.Archived(settings.archive.patterns)
+    return [_explained(folder, settings, archived, path) for path in paths]
+
+
+def _explained(root: Path, settings: Settings, archived: filters.Archived, path: str) -> dict[str, Any]:
+    verdict = explain(root, ignore_options(settings), path)
+    inside = os.path.relpath(root / path, root).replace(os.sep, "/")
+    return {
+        "path": path,
+        "ignored": verdict.ignored,
+        "archived": not verdict.ignored and archived.matches(Facts(inside)),
+        "rule": verdict.rule.pattern if verdict.rule else None,
+        "source": verdict.rule.source if verdict.rule else None,
+        "line": verdict.rule.line if verdict.rule else None,
+    }

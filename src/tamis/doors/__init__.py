@@ -1,0 +1,1 @@
+"""Doors: they translate in and out, and hold no logic."""

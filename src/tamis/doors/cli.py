@@ -1,0 +1,320 @@
+"""The command line. Exit codes: 0 found or done, 1 nothing found or something to look at, 2 fault.
+
+Only click is imported before a command runs: everything else is loaded by the command that needs it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from tamis.build import Progress
+    from tamis.corpus import Corpus
+    from tamis.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FOLDER = click.Path(path_type=str)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command; turn every ending into its exit code."""
+    try:
+        code = cli.main(args=arguments, prog_name="tamis", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except click.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:  # noqa: BLE001 - the last resort: a traceback's own exit code would say "nothing found"
+        code = _show_fault(error)
+    sys.exit(code or 0)
+
+
+def _show_fault(error: Exception) -> int:
+    from tamis.errors import TamisError
+
+    if isinstance(error, TamisError):
+        click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        return error.exit_code
+    import traceback
+
+    traceback.print_exception(error)
+    click.echo("error: this is a fault in tamis itself; the index and your files are as they were", err=True)
+    return 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="tamis", prog_name="tamis")
+def cli() -> None:
+    """Search Markdown, notes and code on this machine, with filters that are exact."""
+
+
+def shared_options(command: Command) -> Command:
+    """Options that every command on an index has."""
+    for option in (
+        click.option(
+            "--model", metavar="NAME", help="Embedder: granite, bge, hashing, or none for words only."
+        ),
+        click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml."),
+        click.option("--index-dir", metavar="DIR", help="Where the index is kept (default: .tamis in ROOT)."),
+    ):
+        command = option(command)
+    return command
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+root_argument = click.argument("root", default=".", type=_FOLDER)
+
+
+@cli.command()
+@click.argument("query")
+@root_argument
+@click.option("-n", "--limit", type=int, metavar="N", help="At most N results (default 5).")
+@click.option(
+    "--exclude-file", multiple=True, metavar="F", help="Leave a file out: name or path; repeatable."
+)
+@click.option(
+    "--exclude", multiple=True, metavar="P", help="Leave out what a gitignore pattern matches; repeatable."
+)
+@click.option(
+    "--include", multiple=True, metavar="P", help="Only what a gitignore pattern matches, archived too."
+)
+@click.option("--workspace", metavar="W", help="Only the folders of a configured workspace.")
+@click.option("--under", multiple=True, metavar="D", help="Only below this folder; several are alternatives.")
+@click.option(
+    "--tag", multiple=True, metavar="T", help="Only documents with this tag; several must all be there."
+)
+@click.option(
+    "--type", "types", multiple=True, metavar="T", help="Only chunks of this type; several are alternatives."
+)
+@click.option("--lang", multiple=True, metavar="L", help="Only this language; several are alternatives.")
+@click.option("--author", metavar="A", help="Only documents by this author.")
+@click.option("--category", metavar="C", help="Only documents of this category.")
+@click.option("--after", metavar="D", help="Modified on this day or later (2026-05-01, 2026-05, 2026).")
+@click.option("--before", metavar="D", help="Modified on this day or earlier.")
+@click.option("--archived", is_flag=True, help="Show archived documents too.")
+@click.option("--min-score", type=float, metavar="S", help="Only results scored S or more (0 to 1).")
+@click.option("--unique", is_flag=True, help="One passage per document.")
+@click.option(
+    "--filter", "filter_text", default="", metavar="F", help="A filter: path:docs/** -tag:draft (a | b)."
+)
+@click.option("--explain", is_flag=True, help="Show why: lanes, ranks, the funnel, times.")
+@json_option
+@quiet_option
+@shared_options
+def search(query: str, root: str, *, as_json: bool, explain: bool, quiet: bool, **options: Any) -> int:
+    """Find passages for QUERY in ROOT (default: this folder); builds the index first when there is none.
+
+    QUERY may hold filters: tamis search "retry policy path:docs/** -tag:draft".
+    """
+    from tamis.doors.render import answer
+
+    with _corpus(root, options, quiet=quiet, build=True) as corpus:
+        found = corpus.search(query, **_search_arguments(options))
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        _print_lines(answer(found, explain=explain))
+    return 0 if found.results else 1
+
+
+def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "limit": options["limit"],
+        "excluded_files": options["exclude_file"],
+        "exclude_patterns": options["exclude"],
+        "include_patterns": options["include"],
+        "workspace": options["workspace"],
+        "under": options["under"],
+        "tags": options["tag"],
+        "chunk_types": options["types"],
+        "languages": options["lang"],
+        "author": options["author"],
+        "category": options["category"],
+        "modified_after": options["after"],
+        "modified_before": options["before"],
+        "exclude_archived": False if options["archived"] else None,
+        "min_score": options["min_score"],
+        "unique": options["unique"],
+        "filter": options["filter_text"],
+    }
+
+
+@cli.command()
+@root_argument
+@click.option(
+    "--dry-run", is_flag=True, help="Only list what would be indexed and what skipped, with reasons."
+)
+@json_option
+@quiet_option
+@shared_options
+def index(root: str, *, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Bring the index of ROOT up to date with its files.
+
+    Exits with 1 when there is nothing to search afterwards or a file could not be read.
+    """
+    if dry_run:
+        return _dry_run(root, options, as_json=as_json)
+    return _build(root, options, as_json=as_json, quiet=quiet, anew=False)
+
+
+@cli.command("rebuild-index")
+@root_argument
+@json_option
+@quiet_option
+@shared_options
+def rebuild_index(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Make the index of ROOT anew: after damage, an upgrade, or with another --model.
+
+    Searches see the old index until the new one is whole.
+    """
+    return _build(root, options, as_json=as_json, quiet=quiet, anew=True)
+
+
+def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, anew: bool) -> int:
+    from tamis.doors.render import report
+
+    with _corpus(root, options, quiet=True, build=False) as corpus, _watching(quiet) as progress:
+        done = corpus.rebuild(progress) if anew else corpus.refresh(progress)
+    if as_json:
+        _print_json(done.to_dict())
+    elif not quiet:
+        _print_lines(report(done))
+    unreadable = done.skipped_by_reason.get("unreadable", 0)
+    if not done.indexed + done.unchanged and not quiet:
+        click.echo("nothing to search: no text files were found", err=True)
+    return 1 if unreadable or not done.indexed + done.unchanged else 0
+
+
+def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
+    from tamis.corpus import survey
+    from tamis.ingest.walk import checked_root
+
+    settings = _settings(root, options)
+    indexed, skipped = survey(checked_root(root), settings)
+    if as_json:
+        left_out = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped]
+        _print_json({"seen": len(indexed) + len(skipped), "indexed": indexed, "skipped": left_out})
+    else:
+        _print_lines(iter(indexed))
+        _print_lines(
+            f"skipped: {s.path}: {s.reason}" + (f", {s.detail}" if s.detail else "") for s in skipped
+        )
+    return 0 if indexed else 1
+
+
+@cli.command()
+@root_argument
+@json_option
+@shared_options
+def status(root: str, *, as_json: bool, **options: Any) -> int:
+    """Say what the index of ROOT holds, how fresh it is, and what was skipped."""
+    from tamis.corpus import open_existing
+    from tamis.doors.render import status as lines
+
+    with open_existing(root, options["index_dir"], _settings(root, options)) as corpus:
+        now = corpus.status()
+    if as_json:
+        _print_json(now.to_dict())
+    else:
+        _print_lines(lines(now))
+    return 0
+
+
+@cli.command("explain-ignore")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--root", default=".", type=_FOLDER, help="The folder that is indexed (default: this one).")
+@click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml.")
+@json_option
+def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_json: bool) -> int:
+    """Say for each PATH whether it is ignored or archived, and which rule of which file decided."""
+    from tamis.corpus import explain_paths
+
+    verdicts = explain_paths(root, _settings(root, {"config": config}), paths)
+    if as_json:
+        _print_json(verdicts)
+        return 0
+    for verdict in verdicts:
+        state = "ignored" if verdict["ignored"] else "archived" if verdict["archived"] else "indexed"
+        place = f"{verdict['source']}:{verdict['line']}" if verdict["line"] else verdict["source"]
+        rule = f"  by {verdict['rule']} ({place})" if verdict["rule"] else ""
+        click.echo(f"{verdict['path']}: {state}{rule}")
+    return 0
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script of a shell: eval "$(tamis completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(cli, {}, "tamis", "_TAMIS_COMPLETE").source())
+    return 0
+
+
+def _settings(root: str, options: dict[str, Any]) -> "Settings":
+    from pathlib import Path
+
+    from tamis.ingest.walk import checked_root
+    from tamis.settings import load
+
+    flags = {"model.name": options["model"]} if options.get("model") else {}
+    return load(checked_root(root), flags, config=Path(options["config"]) if options.get("config") else None)
+
+
+@contextmanager
+def _corpus(root: str, options: dict[str, Any], *, quiet: bool, build: bool) -> Iterator["Corpus"]:
+    from tamis.corpus import Corpus, index_directory
+    from tamis.corpus import open as open_corpus
+    from tamis.ingest.walk import checked_root
+
+    settings = _settings(root, options)
+    if build:
+        with _watching(quiet) as progress:
+            corpus = open_corpus(root, options["index_dir"], settings=settings, progress=progress)
+    else:
+        folder = checked_root(root)
+        corpus = Corpus(folder, index_directory(folder, settings, options["index_dir"]), settings)
+    with corpus:
+        yield corpus
+
+
+@contextmanager
+def _watching(quiet: bool) -> Iterator["Progress"]:
+    from tamis.corpus import Silent
+    from tamis.doors.progress import progress_for
+
+    if quiet:
+        yield Silent()
+    else:
+        with progress_for(sys.stderr.isatty()) as watcher:
+            yield watcher
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _print_lines(lines: Iterator[str]) -> None:
+    # NO_COLOR is a promise to people who cannot use colours; click drops them by itself on a pipe.
+    colour = False if os.environ.get("NO_COLOR") else None
+    for line in lines:
+        click.echo(line, color=colour)

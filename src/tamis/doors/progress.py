@@ -1,0 +1,70 @@
+"""Who watches an indexing run: a bar on a terminal, plain lines elsewhere. rich lives behind this file."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Final, Self
+
+_LINE_EVERY: Final = 5.0  # seconds between plain lines: a log should say that it goes on, not more
+
+
+class PlainProgress:
+    """A line now and then, on standard error."""
+
+    def __init__(self) -> None:
+        self._total = self._done = 0
+        self._told = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def start(self, total: int) -> None:
+        self._total = total
+        self.note(f"indexing {total} files")
+
+    def advance(self, path: str) -> None:
+        self._done += 1
+        if time.monotonic() - self._told >= _LINE_EVERY:
+            self._told = time.monotonic()
+            self.note(f"{self._done}/{self._total} {path}")
+
+    def note(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+
+
+class BarProgress:
+    """A bar with the time left, on standard error; gone when the run ends."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        path = TextColumn("{task.fields[path]}")
+        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), path)
+        self._bar: Any = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def start(self, total: int) -> None:
+        self._task = self._bar.add_task("", total=total, path="")
+
+    def advance(self, path: str) -> None:
+        self._bar.update(self._task, advance=1, path=path[-60:])
+
+    def note(self, message: str) -> None:
+        self._bar.console.print(message, markup=False, highlight=False)
+
+
+def progress_for(stream_is_terminal: bool) -> PlainProgress | BarProgress:
+    return BarProgress() if stream_is_terminal else PlainProgress()

@@ -1,0 +1,101 @@
+"""Answers as text for people. Colours only where somebody sees them."""
+
+from collections.abc import Iterator
+
+import click
+
+from tamis.corpus import Status
+from tamis.model import Found, Report, Result
+
+_SNIPPET_LINES = 8
+_SNIPPET_WIDTH = 160
+_SHOWN_WARNINGS = 10
+
+
+def answer(found: Found, *, explain: bool) -> Iterator[str]:
+    for number, result in enumerate(found.results, start=1):
+        yield from _result(number, result, explain=explain)
+    if not found.results:
+        yield "nothing found"
+    for hint in found.hints:
+        yield click.style(f"note: {hint}", fg="yellow")
+    if explain:
+        yield from _funnel(found)
+
+
+def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
+    place = click.style(f"{result.path}:{result.start_line}-{result.end_line}", fg="cyan", bold=True)
+    mark = click.style(" archived", fg="yellow") if result.is_archived else ""
+    yield f"{number}. {place}  {result.score:.2f}{mark}"
+    if result.header_path:
+        yield click.style(f"   {result.header_path}", fg="green")
+    yield from (f"   {line}" for line in snippet(result.content))
+    if explain:
+        for evidence in result.evidence:
+            yield click.style(
+                f"   {evidence.lane}: rank {evidence.rank}, score {evidence.score:.4f}", dim=True
+            )
+    yield ""
+
+
+def snippet(content: str) -> list[str]:
+    lines = [line.rstrip() for line in content.splitlines() if line.strip()]
+    shown = [line if len(line) <= _SNIPPET_WIDTH else f"{line[: _SNIPPET_WIDTH - 3]}..." for line in lines]
+    more = len(lines) - _SNIPPET_LINES
+    return [*shown[:_SNIPPET_LINES], f"... {more} more lines"] if more > 0 else shown
+
+
+def _funnel(found: Found) -> Iterator[str]:
+    stats = found.stats
+    yield f"filter:   {found.filter or 'none'}"
+    yield f"eligible: {stats['eligible_documents']} documents, {stats['excluded_documents']} kept out"
+    yield (
+        f"funnel:   {stats['original_count']} fused, {stats['after_threshold']} above the threshold, "
+        f"{stats['after_content_dedup']} different texts, {stats['after_doc_limit']} within the document limit, "
+        f"{len(found.results)} shown"
+    )
+    yield "time:     " + ", ".join(f"{name} {spent:g} ms" for name, spent in found.timings_ms.items())
+    index = found.index
+    yield f"index:    generation {index.generation}, {index.documents} documents, built at {index.built_at}"
+
+
+def report(done: Report) -> Iterator[str]:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in done.skipped_by_reason.items())
+    skipped = f"{len(done.skipped)} skipped" + (f" ({reasons})" if reasons else "")
+    yield f"{done.seen} seen = {done.indexed} indexed + {done.unchanged} unchanged + {skipped}"
+    written = f"{done.removed} removed, {done.chunks} passages written"
+    yield f"{written}, generation {done.generation}, {done.seconds:.1f} s"
+    failed = [item for item in done.skipped if item.reason == "unreadable"]
+    for item in failed[:_SHOWN_WARNINGS]:
+        yield click.style(f"could not read {item.path or '.'}: {item.detail}", fg="yellow")
+    for warning in done.warnings[:_SHOWN_WARNINGS]:
+        yield click.style(f"warning: {warning}", fg="yellow")
+    more = max(0, len(failed) - _SHOWN_WARNINGS) + max(0, len(done.warnings) - _SHOWN_WARNINGS)
+    if more:
+        yield f"... and {more} more (--json lists all)"
+
+
+def status(now: Status) -> Iterator[str]:
+    index = now.index
+    yield f"root:     {now.root}"
+    yield f"index:    {now.directory} ({now.bytes_on_disk / 1e6:.1f} MB, {now.segments} segments)"
+    yield f"holds:    {index.documents} documents, {index.chunks} passages, generation {index.generation}"
+    yield f"built at: {index.built_at} with the model {now.model or 'none yet'}"
+    yield f"fresh:    {_freshness(now)}"
+    counts: dict[str, int] = {}
+    for item in now.skipped:
+        counts[item.reason] = counts.get(item.reason, 0) + 1
+    yield "skipped:  " + (
+        ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items())) or "none"
+    )
+
+
+def _freshness(now: Status) -> str:
+    parts = []
+    if now.index.pending_files:
+        parts.append(f"the last run did not finish, {now.index.pending_files} files pending")
+    if now.changed_files:
+        parts.append(f"{now.changed_files} files new or changed")
+    if now.removed_files:
+        parts.append(f"{now.removed_files} files gone")
+    return "; ".join(parts) + " (run: tamis index)" if parts else "up to date"

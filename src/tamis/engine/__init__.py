@@ -1,0 +1,48 @@
+"""The seam between the pipeline and what stores rows: what an engine must answer.
+
+An engine turns a filter into the rows it allows, once; its lanes see those rows and nothing
+else, statistics included. That is the whole of the law, so a lane takes no filter, only rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.filters import Filter
+from tamis.model import IndexState, Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that a lane found, by the engine's own key, with its score there."""
+
+    key: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The rows a search may see, in whatever form the engine likes, and how much that is."""
+
+    rows: Any
+    chunks: int
+    documents: int
+
+
+class Snapshot(Protocol):
+    """One generation of an index, unchanging while it is held.
+
+    A lane returns every chunk that can be among the `depth` best by score, then path, then
+    position; it may return more, in any order. A score depends on the chunk, the question and the
+    allowed rows alone, to the last bit.
+    """
+
+    @property
+    def state(self) -> IndexState: ...
+    def allow(self, filter: Filter) -> Allowed: ...
+    def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
+    def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
+    def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...

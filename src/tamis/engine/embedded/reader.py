@@ -1,0 +1,185 @@
+"""Reading: snapshots of the newest generation, for any number of threads and processes."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engine import Allowed, Hit
+from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded.segment import Mask, Segment
+from tamis.errors import IndexDamaged
+from tamis.filters import EVERYTHING, Filter
+from tamis.model import Facts, IndexState, Passage, iso_time
+
+_RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
+_CACHED_FILTERS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The open segments of one generation. Shared by all threads; nothing in it changes but caches."""
+
+    state: IndexState
+    facts: Mapping[str, Any]
+    segments: tuple[Segment, ...]
+    documents: dict[int, dict[int, Facts]]  # by segment, read when a filter first asks
+    allowed: dict[Filter, Allowed]
+
+
+class EmbeddedSnapshot:
+    """A view together with the reading transaction that keeps the texts at the same generation."""
+
+    def __init__(self, view: View, connection: sqlite3.Connection) -> None:
+        self.view = view
+        self.connection = connection
+
+    @property
+    def state(self) -> IndexState:
+        return self.view.state
+
+    def allow(self, filter: Filter) -> Allowed:
+        known = self.view.allowed.get(filter)
+        if known is None:
+            if len(self.view.allowed) >= _CACHED_FILTERS:
+                self.view.allowed.clear()
+            known = self.view.allowed[filter] = self._allow(filter)
+        return known
+
+    def _allow(self, filter: Filter) -> Allowed:
+        masks = tuple(self._mask(segment, filter) for segment in self.view.segments)
+        chunks = documents = 0
+        for segment, mask in zip(self.view.segments, masks, strict=True):
+            places = segment.rows["document"] if mask is None else segment.rows["document"][mask]
+            chunks += len(places)
+            documents += len(np.unique(places))
+        return Allowed(masks, chunks, documents)
+
+    def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
+        living = segment.living()
+        if filter == EVERYTHING:
+            return living
+        mask = segment.mask(filter, self._facts(segment))
+        return mask if living is None else mask & living
+
+    def _facts(self, segment: Segment) -> dict[int, Facts]:
+        known = self.view.documents
+        if segment.record.id not in known:
+            known[segment.record.id] = store.segment_facts(self.connection, segment.record.id)
+        return known[segment.record.id]
+
+    def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        hits: list[Hit] = []
+        for segment, mask in zip(self.view.segments, allowed.rows, strict=True):
+            hits += _hits(segment, *vectors.nearest(segment.vectors, query, mask, depth))
+        return hits
+
+    def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
+        pairs = list(zip(self.view.segments, allowed.rows, strict=True))
+        found = [[segment.words.postings(term, mask) for term in wanted] for segment, mask in pairs]
+        counts = [sum(len(of_segment[at][0]) for of_segment in found) for at in range(len(wanted))]
+        factors = [words.rarity(allowed.chunks, count) for count in counts]
+        hits: list[Hit] = []
+        for (segment, _), of_segment in zip(pairs, found, strict=True):
+            hits += _hits(segment, *words.rank(segment.size, of_segment, factors, depth))
+        return hits
+
+    def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
+        return store.passages(self.connection, keys)
+
+
+def _hits(segment: Segment, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Hit]:
+    keys = segment.rows["chunk"][rows].tolist()
+    return [Hit(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
+
+
+class Reader:
+    """An index opened for reading. Notices new generations by itself."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._threads = threading.local()
+        self._lock = threading.Lock()
+        self._view: View | None = None
+        self._connections: list[sqlite3.Connection] = []
+
+    @contextmanager
+    def snapshot(self) -> Iterator[EmbeddedSnapshot]:
+        """The newest generation, held still until the block ends."""
+        connection = self._connection()
+        with store.database_faults(self.directory):
+            view = self._begin(connection)
+            try:
+                yield EmbeddedSnapshot(view, connection)
+            finally:
+                connection.execute("COMMIT")
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+
+    def _connection(self) -> sqlite3.Connection:
+        if not hasattr(self._threads, "connection"):
+            connection = store.open_reader(self.directory)
+            self._threads.connection = connection
+            self._connections.append(connection)
+        known: sqlite3.Connection = self._threads.connection
+        return known
+
+    def _begin(self, connection: sqlite3.Connection) -> View:
+        """Start a reading transaction and open its generation's segments.
+
+        A writer may merge segments away between our look at the list and our opening of the
+        files; then there is a newer generation, and we look again.
+        """
+        for _ in range(_RACES):
+            connection.execute("BEGIN")
+            try:
+                return self._current(connection)
+            except FileNotFoundError as error:
+                missing = error
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("ROLLBACK")
+        raise IndexDamaged(self.directory, f"{missing.filename} is missing") from missing
+
+    def _current(self, connection: sqlite3.Connection) -> View:
+        generation = store.generation(connection)
+        view = self._view
+        if view is not None and view.state.generation == generation:
+            return view
+        with self._lock:
+            self._view = self._load(connection)
+            return self._view
+
+    def _load(self, connection: sqlite3.Connection) -> View:
+        facts = store.facts(connection)
+        documents, chunks = store.count(connection)
+        state = IndexState(
+            facts["generation"], documents, chunks, facts["pending"], iso_time(facts["built_at"])
+        )
+        before = {segment.record.id: segment for segment in self._view.segments} if self._view else {}
+        records = store.segments(connection)
+        segments = tuple(self._open(record, before.get(record.id)) for record in records)
+        kept = {
+            record.id: self._view.documents[record.id]
+            for record in records
+            if self._view
+            and record.id in self._view.documents
+            and before[record.id].record.revision == record.revision
+        }
+        return View(state, facts, segments, kept, {})
+
+    def _open(self, record: store.SegmentRecord, known: Segment | None) -> Segment:
+        if known is not None and known.record.revision == record.revision:
+            return known if known.record == record else known.with_record(record)
+        return Segment(self.directory, record)

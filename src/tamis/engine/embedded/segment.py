@@ -1,0 +1,156 @@
+"""A segment: an immutable folder of mapped arrays. Rows stand in the order of path and position.
+
+rows.bin     for each row its chunk's key, its document's place, and the codes that filters ask for
+words.bin    postings
+vectors.bin  vectors; of width 0 when the index has no model
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engine.embedded import words
+from tamis.engine.embedded.arrays import Truncated, map_arrays, write_arrays
+from tamis.engine.embedded.store import SegmentRecord
+from tamis.errors import IndexDamaged
+from tamis.filters import And, Atom, Filter, Language, Not, Or, Type
+from tamis.languages import CHUNK_TYPES, LANGUAGES
+from tamis.model import Facts
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+_PARTIAL: Final = "partial-"
+_CACHED_FILTERS: Final = 64
+# Row codes are written into files: these tables only ever grow at their end.
+_TYPE_CODE: Final = {name: code for code, name in enumerate(CHUNK_TYPES)}
+_LANGUAGE_CODE: Final = {name: code for code, name in enumerate(LANGUAGES, start=1)}
+
+
+def row_codes(chunk_type: str, language: str | None) -> tuple[int, int]:
+    return _TYPE_CODE[chunk_type], _LANGUAGE_CODE.get(language or "", 0)
+
+
+def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
+    """Write a folder aside, sync it, give it its name; returns the name. Nobody knows of it yet."""
+    name = uuid.uuid4().hex
+    partial = home / f"{_PARTIAL}{name}"
+    partial.mkdir(parents=True, mode=0o700)
+    for file, arrays in files.items():
+        write_arrays(partial / f"{file}.bin", arrays)
+    _sync_folder(partial)
+    partial.rename(home / name)
+    _sync_folder(home)
+    return name
+
+
+def sweep(home: Path, known: set[str]) -> None:
+    """Remove folders that no commit knows of: the remains of a writer that died."""
+    if home.is_dir():
+        for entry in home.iterdir():
+            if entry.name not in known:
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Segment:
+    """One open segment."""
+
+    def __init__(self, directory: Path, record: SegmentRecord) -> None:
+        """Map the files. They stay readable from here on, even when a merge removes the folder."""
+        self.directory = directory
+        self.record = record
+        self.rows = self._map("rows")
+        self.words = words.WordIndex(self._map("words"))
+        self.vectors = self._map("vectors")
+        self._masks: dict[Filter, Mask] = {}
+
+    def with_record(self, record: SegmentRecord) -> "Segment":
+        """The same segment after some of its documents went: files and filter masks still hold."""
+        same = copy(self)
+        same.record = record
+        return same
+
+    @property
+    def size(self) -> int:
+        return self.record.rows
+
+    def _map(self, name: str) -> dict[str, Array]:
+        folder = self.directory / "segments" / self.record.folder
+        try:
+            return map_arrays(folder / f"{name}.bin")
+        except Truncated as error:
+            raise IndexDamaged(self.directory, f"{self.record.folder}/{error}") from error
+
+    def mask(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
+        """Which rows the filter allows. `documents` are the living ones by place; the rest do not matter."""
+        known = self._masks.get(filter)
+        if known is None:
+            if len(self._masks) >= _CACHED_FILTERS:
+                self._masks.clear()
+            known = self._masks[filter] = self._evaluate(filter, documents)
+        return known
+
+    def _evaluate(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
+        match filter:
+            case And(terms):
+                return self._combine(np.logical_and, True, terms, documents)
+            case Or(terms):
+                return self._combine(np.logical_or, False, terms, documents)
+            case Not(term):
+                return ~self.mask(term, documents)
+            case Type(name):
+                return np.equal(self.rows["type"], _TYPE_CODE[name])
+            case Language(name):
+                return np.equal(self.rows["language"], _LANGUAGE_CODE[name])
+            case Atom():
+                return self._of_documents(filter, documents)
+        raise TypeError(f"{filter!r} is no filter")
+
+    def _combine(
+        self, join: np.ufunc, start: bool, terms: Sequence[Filter], documents: Mapping[int, Facts]
+    ) -> Mask:
+        result = np.full(self.size, start)
+        for term in terms:
+            join(result, self.mask(term, documents), out=result)
+        return result
+
+    def _of_documents(self, atom: Atom, documents: Mapping[int, Facts]) -> Mask:
+        allowed = np.zeros(self.record.documents, np.bool_)
+        allowed[[place for place, facts in documents.items() if atom.matches(facts)]] = True
+        mask: Mask = allowed[self.rows["document"]]
+        return mask
+
+    def living(self) -> Mask | None:
+        """Rows whose document is still there; None when all are."""
+        dead = dead_documents(self.record)
+        return ~dead[self.rows["document"]] if dead.any() else None
+
+
+def dead_documents(record: SegmentRecord) -> Mask:
+    bits = np.unpackbits(np.frombuffer(record.dead, np.uint8), count=record.documents, bitorder="little")
+    return bits.astype(np.bool_)
+
+
+def with_dead(record: SegmentRecord, places: Sequence[int]) -> bytes:
+    dead = dead_documents(record)
+    dead[list(places)] = True
+    return pack_dead(dead)
+
+
+def pack_dead(dead: Mask) -> bytes:
+    return np.packbits(dead, bitorder="little").tobytes()

@@ -1,0 +1,335 @@
+"""`index.db`: the only source of truth, and the only commit point. SQLite lives behind this file.
+
+What is not recorded here does not exist: segment folders are registered by the same transaction
+that brings their documents, so that a crash at any instant leaves the last generation, whole.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tamis.errors import IndexDamaged, IndexLocked, IndexMismatch, StorageFault
+from tamis.model import Chunk, Facts, Passage, Skipped
+
+SCHEMA_VERSION: Final = 1
+_APPLICATION_ID: Final = 0x74616D73  # "tams"
+_BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
+_VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
+
+_SCHEMA: Final = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE segments (
+    id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL,
+    documents INTEGER NOT NULL, dead BLOB NOT NULL,
+    revision INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, segment INTEGER NOT NULL, place INTEGER NOT NULL,
+    chunks INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    read_ns INTEGER NOT NULL, hash BLOB NOT NULL, title TEXT NOT NULL, author TEXT NOT NULL,
+    category TEXT NOT NULL, modified REAL NOT NULL, tags TEXT NOT NULL, recipe TEXT NOT NULL
+);
+CREATE INDEX documents_by_segment ON documents (segment, place);
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY, document INTEGER NOT NULL, ordinal INTEGER NOT NULL, type TEXT NOT NULL,
+    language TEXT, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, header_path TEXT NOT NULL,
+    content TEXT NOT NULL, text_hash BLOB NOT NULL
+);
+CREATE INDEX chunks_by_document ON chunks (document);
+CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells whether a file has changed since it was read."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    read_ns: int  # when it was read, by the clock that stamps files
+    hash: bytes
+    recipe: str  # a fingerprint of what decides, besides the file, what is written for it
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    id: int
+    folder: str
+    rows: int
+    documents: int
+    dead: bytes  # a bit for each document of the segment that is gone
+    revision: int = 0  # counts changes to what filters ask of its documents
+
+
+def open_writer(directory: Path) -> sqlite3.Connection:
+    """A connection that may write; makes the database when there is none. The caller holds the lock."""
+    with database_faults(directory):
+        connection = sqlite3.connect(directory / "index.db", isolation_level=None)
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        if _version(connection) == (0, 0):
+            _create(connection)
+        _check_version(connection, directory)
+        return connection
+
+
+def open_reader(directory: Path) -> sqlite3.Connection:
+    """A connection that only reads, in any number of processes and threads."""
+    with database_faults(directory):
+        address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        _check_version(connection, directory)
+        return connection
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        for statement in _SCHEMA.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        set_facts(connection, {"generation": 0, "pending": 0, "built_at": 0.0})
+
+
+def _version(connection: sqlite3.Connection) -> tuple[int, int]:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    return application, connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def _check_version(connection: sqlite3.Connection, directory: Path) -> None:
+    application, version = _version(connection)
+    if (application, version) == (0, 0):
+        raise IndexDamaged(directory, "index.db is empty")
+    if application != _APPLICATION_ID:
+        raise IndexDamaged(directory, "index.db is some other program's database")
+    if version > SCHEMA_VERSION:
+        raise IndexMismatch(
+            f"the index in {directory} was written by a newer tamis "
+            f"(format {version}, this one knows {SCHEMA_VERSION})",
+            hint="upgrade tamis, or write it anew with this version: tamis rebuild-index",
+        )
+    if version < SCHEMA_VERSION:
+        raise IndexMismatch(
+            f"the index in {directory} was written by an older tamis "
+            f"(format {version}, this one needs {SCHEMA_VERSION})",
+            hint="run: tamis rebuild-index",
+        )
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterator[None]:
+    """All or nothing. A reading transaction sees one generation from its first look to its last."""
+    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def database_faults(directory: Path) -> Iterator[None]:
+    """Turn what SQLite says into our own faults."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise IndexLocked(directory, "another process", _BUSY_MS / 1000) from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StorageFault(
+                f"cannot write the index in {directory}: the disk is full",
+                hint="free some space, then run the command again; nothing was lost",
+            ) from error
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            raise StorageFault(
+                f"cannot open the index in {directory}: {error}",
+                hint="check its permissions, or choose another place with --index-dir",
+            ) from error
+        raise IndexDamaged(directory, str(error)) from error
+
+
+def facts(connection: sqlite3.Connection) -> dict[str, Any]:
+    return dict(connection.execute("SELECT name, value FROM facts"))
+
+
+def set_facts(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(values.items()))
+
+
+def generation(connection: sqlite3.Connection) -> int:
+    value: int = connection.execute("SELECT value FROM facts WHERE name = 'generation'").fetchone()[0]
+    return value
+
+
+def segments(connection: sqlite3.Connection) -> list[SegmentRecord]:
+    rows = connection.execute("SELECT id, folder, rows, documents, dead, revision FROM segments ORDER BY id")
+    return [SegmentRecord(*row) for row in rows]
+
+
+def count(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Documents that have text, and chunks."""
+    counted = connection.execute("SELECT count(*), total(chunks) FROM documents WHERE chunks > 0").fetchone()
+    return counted[0], int(counted[1])
+
+
+def file_states(connection: sqlite3.Connection) -> dict[str, FileState]:
+    rows = connection.execute("SELECT path, size, mtime_ns, ctime_ns, read_ns, hash, recipe FROM documents")
+    return {path: FileState(*state) for path, *state in rows}
+
+
+def segment_facts(connection: sqlite3.Connection, segment: int) -> dict[int, Facts]:
+    """What filters may ask of a segment's living documents, by their place in it."""
+    rows = connection.execute(
+        "SELECT place, path, tags, author, category, modified FROM documents WHERE segment = ?", (segment,)
+    )
+    return {
+        place: Facts(path, frozenset(json.loads(tags)), author, category, modified)
+        for place, path, tags, author, category, modified in rows
+    }
+
+
+def passages(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passage]:
+    found: dict[int, Passage] = {}
+    for some in _portions(keys):
+        rows = connection.execute(
+            f"""SELECT c.id, d.tags, d.path, c.ordinal, c.content, c.text_hash, c.header_path, c.start_line,
+                       c.end_line, c.type, c.language, d.modified
+                FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id IN ({_marks(some)})""",
+            some,
+        )
+        for key, tags, *columns in rows:
+            found[key] = Passage(*columns, tuple(json.loads(tags)))
+    return found
+
+
+def add_document(
+    connection: sqlite3.Connection,
+    path: str,
+    segment: int,
+    place: int,
+    state: FileState,
+    shown: Mapping[str, Any],
+) -> int:
+    made = connection.execute(
+        """INSERT INTO documents (path, segment, place, chunks, size, mtime_ns, ctime_ns, read_ns, hash, title,
+                                  author, category, modified, tags, recipe)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            path, segment, place, shown["chunks"], state.size, state.mtime_ns, state.ctime_ns,
+            state.read_ns, state.hash, shown["title"], shown["author"], shown["category"], shown["modified"], shown["tags"],
+            state.recipe,
+        ),
+    )  # fmt: skip
+    return int(made.lastrowid or 0)
+
+
+def add_chunks(
+    connection: sqlite3.Connection, document: int, chunks: Iterable[tuple[int, Chunk, bytes]]
+) -> None:
+    connection.executemany(
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (
+                key, document, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
+                chunk.end_line, chunk.header_path, chunk.content, text_hash,
+            )
+            for key, chunk, text_hash in chunks
+        ),
+    )  # fmt: skip
+
+
+def next_chunk(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM chunks").fetchone()[0])
+
+
+def remove_documents(connection: sqlite3.Connection, paths: Sequence[str]) -> list[tuple[int, int]]:
+    """Delete documents with their chunks; returns the (segment, place) of each, to be marked dead."""
+    places: list[tuple[int, int]] = []
+    for some in _portions(paths):
+        rows = connection.execute(
+            f"SELECT id, segment, place FROM documents WHERE path IN ({_marks(some)})", some
+        ).fetchall()
+        ids = [row[0] for row in rows]
+        connection.execute(f"DELETE FROM chunks WHERE document IN ({_marks(ids)})", ids)
+        connection.execute(f"DELETE FROM documents WHERE id IN ({_marks(ids)})", ids)
+        places += [(segment, place) for _, segment, place in rows]
+    return places
+
+
+def update_state(connection: sqlite3.Connection, path: str, state: FileState, modified: float) -> bool:
+    """Record that a file was touched but not changed; True when that moved the date that filters see."""
+    segment, before = connection.execute(
+        "SELECT segment, modified FROM documents WHERE path = ?", (path,)
+    ).fetchone()
+    connection.execute(
+        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, read_ns = ?, modified = ? WHERE path = ?",
+        (state.size, state.mtime_ns, state.ctime_ns, state.read_ns, modified, path),
+    )
+    if modified != before:
+        connection.execute("UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,))
+    return bool(modified != before)
+
+
+def add_segment(connection: sqlite3.Connection, folder: str, rows: int, documents: int, dead: bytes) -> int:
+    made = connection.execute(
+        "INSERT INTO segments (folder, rows, documents, dead) VALUES (?, ?, ?, ?)",
+        (folder, rows, documents, dead),
+    )
+    return int(made.lastrowid or 0)
+
+
+def set_dead(connection: sqlite3.Connection, segment: int, dead: bytes) -> None:
+    connection.execute("UPDATE segments SET dead = ? WHERE id = ?", (dead, segment))
+
+
+def drop_segments(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
+    connection.execute(f"DELETE FROM segments WHERE id IN ({_marks(ids)})", ids)
+
+
+def segment_paths(connection: sqlite3.Connection, ids: Sequence[int]) -> list[tuple[str, int, int, int]]:
+    """Path, key, segment and place of the living documents of some segments."""
+    rows = connection.execute(
+        f"SELECT path, id, segment, place FROM documents WHERE segment IN ({_marks(ids)})", ids
+    )
+    return rows.fetchall()
+
+
+def move_documents(connection: sqlite3.Connection, moves: Iterable[tuple[int, int, int]]) -> None:
+    """Give documents their new (segment, place); the last of each triple is the document's key."""
+    connection.executemany("UPDATE documents SET segment = ?, place = ? WHERE id = ?", moves)
+
+
+def clear(connection: sqlite3.Connection) -> None:
+    for table in ("documents", "chunks", "segments", "skipped"):
+        connection.execute(f"DELETE FROM {table}")
+    connection.execute("DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')")
+
+
+def replace_skipped(connection: sqlite3.Connection, skipped: Iterable[Skipped]) -> None:
+    connection.execute("DELETE FROM skipped")
+    connection.executemany(
+        "INSERT INTO skipped VALUES (?, ?, ?)", ((item.path, item.reason, item.detail) for item in skipped)
+    )
+
+
+def skipped(connection: sqlite3.Connection) -> tuple[Skipped, ...]:
+    rows = connection.execute("SELECT path, reason, detail FROM skipped ORDER BY path")
+    return tuple(Skipped(*row) for row in rows)
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _VARIABLES):
+        yield values[start : start + _VARIABLES]

@@ -1,0 +1,312 @@
+"""Writing: new segments, tombstones and merges, each made final by one SQLite transaction."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded.lock import writer_lock
+from tamis.engine.embedded.segment import (
+    Segment,
+    dead_documents,
+    pack_dead,
+    row_codes,
+    sweep,
+    with_dead,
+    write_segment,
+)
+from tamis.engine.embedded.store import FileState, SegmentRecord
+from tamis.errors import storage_faults
+from tamis.model import Document, Skipped
+from tamis.text import text_hash
+
+# More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
+_MOST_SEGMENTS: Final = 20
+_MOST_AFTER_RUN: Final = 8
+_TOO_DEAD: Final = 0.5  # a segment with more dead than living rows is merged for its space
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document that is ready to be written."""
+
+    document: Document
+    state: FileState
+    vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
+
+
+class Writer:
+    """The one writer of an index. Each `put`, `remove` and `finish` is a generation of its own,
+    unless the whole run is one transaction."""
+
+    def __init__(self, directory: Path, connection: Any, boosts: Sequence[float]) -> None:
+        self.directory = directory
+        self.connection = connection
+        self.boosts = boosts
+        self._obsolete: list[str] = []
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return store.facts(self.connection)
+
+    def file_states(self) -> dict[str, FileState]:
+        return store.file_states(self.connection)
+
+    def describe(self, values: Mapping[str, Any]) -> None:
+        """Record facts about the index that are no generation of their own."""
+        with self._transaction():
+            store.set_facts(self.connection, values)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Make everything in the block one generation: a rebuild shows when it is whole, or not at all."""
+        with store.transaction(self.connection):
+            yield
+        self._remove_obsolete()
+
+    def clear(self) -> None:
+        with self._transaction():
+            self._obsolete += [record.folder for record in store.segments(self.connection)]
+            store.clear(self.connection)
+
+    def put(self, batch: Sequence[Prepared], pending: int) -> None:
+        """Add documents, in place of those with the same paths."""
+        ordered = sorted(batch, key=lambda prepared: prepared.document.path)
+        first = store.next_chunk(self.connection)
+        folder = write_segment(self.directory / "segments", _segment_files(ordered, first, self.boosts))
+        with self._generation(pending=pending):
+            self._bury([prepared.document.path for prepared in ordered])
+            rows = sum(len(prepared.document.chunks) for prepared in ordered)
+            none_dead = pack_dead(np.zeros(len(ordered), np.bool_))
+            segment = store.add_segment(self.connection, folder, rows, len(ordered), none_dead)
+            for place, prepared in enumerate(ordered):
+                first = self._insert(prepared, segment, place, first)
+        self._merge(_MOST_SEGMENTS)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        with self._generation():
+            self._bury(paths)
+
+    def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
+        """Record new times of files whose content is as it was."""
+        with self._transaction():
+            moved = [store.update_state(self.connection, *file) for file in files]
+            if any(moved):
+                self._count_generation()
+
+    def finish(self, skipped: Sequence[Skipped]) -> int:
+        """The run is complete: nothing is pending. Returns the generation."""
+        self._merge(_MOST_AFTER_RUN)
+        with self._transaction():
+            store.replace_skipped(self.connection, skipped)
+            store.set_facts(self.connection, {"pending": 0, "built_at": time.time()})
+        return store.generation(self.connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with nullcontext() if self.connection.in_transaction else store.transaction(self.connection):
+            yield
+
+    @contextmanager
+    def _generation(self, **changed: Any) -> Iterator[None]:
+        with self._transaction():
+            yield
+            self._count_generation()
+            store.set_facts(self.connection, changed)
+
+    def _count_generation(self) -> None:
+        store.set_facts(self.connection, {"generation": store.generation(self.connection) + 1})
+
+    def _insert(self, prepared: Prepared, segment: int, place: int, first: int) -> int:
+        document = prepared.document
+        shown = {
+            "chunks": len(document.chunks),
+            "title": document.title,
+            "author": document.front.author,
+            "category": document.front.category,
+            "modified": document.modified,
+            "tags": json.dumps(document.front.tags),
+        }
+        key = store.add_document(self.connection, document.path, segment, place, prepared.state, shown)
+        chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
+        store.add_chunks(self.connection, key, chunks)
+        return first + len(chunks)
+
+    def _bury(self, paths: Sequence[str]) -> None:
+        places: dict[int, list[int]] = {}
+        for segment, place in store.remove_documents(self.connection, paths):
+            places.setdefault(segment, []).append(place)
+        for record in store.segments(self.connection):
+            if record.id in places:
+                store.set_dead(self.connection, record.id, with_dead(record, places[record.id]))
+
+    def _merge(self, most: int) -> None:
+        chosen = segments_to_merge(store.segments(self.connection), most)
+        if not chosen:
+            return
+        documents = sorted(store.segment_paths(self.connection, [record.id for record in chosen]))
+        merged = _merged_files([Segment(self.directory, record) for record in chosen], documents)
+        folder = write_segment(self.directory / "segments", merged) if documents else ""
+        with self._generation():
+            store.drop_segments(self.connection, [record.id for record in chosen])
+            if documents:
+                none_dead = pack_dead(np.zeros(len(documents), np.bool_))
+                rows = len(merged["rows"]["chunk"])
+                new = store.add_segment(self.connection, folder, rows, len(documents), none_dead)
+                moves = ((new, place, key) for place, (_, key, _, _) in enumerate(documents))
+                store.move_documents(self.connection, moves)
+        self._obsolete += [record.folder for record in chosen]
+        if not self.connection.in_transaction:
+            self._remove_obsolete()
+
+    def _remove_obsolete(self) -> None:
+        """Readers that have these mapped keep them; readers that come too late look again."""
+        for folder in self._obsolete:
+            shutil.rmtree(self.directory / "segments" / folder, ignore_errors=True)
+        self._obsolete.clear()
+
+
+@contextmanager
+def open_for_writing(
+    directory: Path,
+    timeout: float,
+    waiting: Callable[[str], None],
+    boosts: Sequence[float],
+    *,
+    discard: bool = False,
+) -> Iterator[Writer]:
+    """Lock the index, make it where there is none, clear up after a writer that died.
+
+    With `discard`, what is there is thrown away unread: the way out of a damaged index.
+    """
+    with storage_faults(directory):
+        _make_folder(directory)
+    with (
+        writer_lock(directory, timeout, waiting),
+        store.database_faults(directory),
+        storage_faults(directory),
+    ):
+        if discard:
+            _discard(directory)
+        connection = store.open_writer(directory)
+        try:
+            sweep(directory / "segments", {record.folder for record in store.segments(connection)})
+            yield Writer(directory, connection, boosts)
+        finally:
+            connection.close()
+
+
+def _make_folder(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ignore = directory / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="ascii")
+
+
+def _discard(directory: Path) -> None:
+    for name in ("index.db", "index.db-wal", "index.db-shm"):
+        (directory / name).unlink(missing_ok=True)
+    shutil.rmtree(directory / "segments", ignore_errors=True)
+
+
+def segments_to_merge(records: Sequence[SegmentRecord], most: int) -> list[SegmentRecord]:
+    """Which segments to make one: mostly dead ones always; when there are too many, all small ones.
+
+    A segment larger than everything smaller together stays out, so that a row is rewritten a
+    number of times that grows with the logarithm of the index only.
+    """
+    mostly_dead = [r for r in records if r.documents and dead_documents(r).mean() > _TOO_DEAD]
+    if len(records) <= most:
+        return mostly_dead
+    by_size = sorted(records, key=lambda record: record.rows)
+    chosen, total = [], 0
+    for at, record in enumerate(by_size):
+        if at > len(records) - most and record.rows > total:
+            break
+        chosen.append(record)
+        total += record.rows
+    return chosen + [record for record in mostly_dead if record not in chosen]
+
+
+def _segment_files(
+    batch: Sequence[Prepared], first: int, boosts: Sequence[float]
+) -> dict[str, dict[str, Any]]:
+    """The arrays of a new segment; `batch` is in the order of paths."""
+    postings = words.Postings(boosts)
+    place_of_row: list[int] = []
+    codes: list[tuple[int, int]] = []
+    for place, prepared in enumerate(batch):
+        shared = _document_terms(postings, prepared.document)
+        for chunk in prepared.document.chunks:
+            _add_row(postings, len(place_of_row), shared, chunk.header_path, chunk.content)
+            place_of_row.append(place)
+            codes.append(row_codes(chunk.chunk_type, chunk.language))
+    kinds = np.array(codes, np.uint16).reshape(-1, 2)
+    rows = {
+        "chunk": np.arange(first, first + len(place_of_row), dtype=np.int64),
+        "document": np.array(place_of_row, np.int32),
+        "type": kinds[:, 0],
+        "language": kinds[:, 1],
+    }
+    together = np.concatenate([prepared.vectors for prepared in batch])
+    return {"rows": rows, "words": postings.arrays(), "vectors": vectors.encode(together)}
+
+
+def _document_terms(postings: words.Postings, document: Document) -> list[tuple[int, list[int]]]:
+    """The terms that every chunk of a document has: its title and what its front matter says."""
+    front = document.front
+    texts = {
+        "title": document.title,
+        "keywords": " ".join(front.keywords),
+        "description": front.description,
+        "tags": " ".join(front.tags),
+        "aliases": " ".join(front.aliases),
+        "author": front.author,
+        "category": front.category,
+    }
+    return [(words.FIELDS.index(field), postings.number(text)) for field, text in texts.items() if text]
+
+
+def _add_row(
+    postings: words.Postings, row: int, shared: Sequence[tuple[int, list[int]]], headers: str, body: str
+) -> None:
+    for field, terms in shared:
+        postings.add(row, field, terms)
+    postings.add(row, words.FIELDS.index("headers"), postings.number(headers))
+    postings.add(row, words.FIELDS.index("body"), postings.number(body))
+
+
+def _merged_files(
+    segments: Sequence[Segment], documents: Sequence[tuple[str, int, int, int]]
+) -> dict[str, dict[str, Any]]:
+    """The arrays of some segments as one, living rows only. `documents` are in the order of paths."""
+    new_place = {segment.record.id: np.full(segment.record.documents, -1, np.int64) for segment in segments}
+    for place, (_, _, segment_id, old) in enumerate(documents):
+        new_place[segment_id][old] = place
+    places = [new_place[segment.record.id][segment.rows["document"]] for segment in segments]
+    starts = np.cumsum([0, *(len(part) for part in places)])
+    joined = np.concatenate(places)
+    order = np.argsort(joined, kind="stable")  # stable: a document's rows keep their order
+    order = order[joined[order] >= 0]
+    renumber = np.full(len(joined), -1, np.int64)
+    renumber[order] = np.arange(len(order))
+    parts = [
+        (segment.words.arrays, renumber[start:end])
+        for segment, start, end in zip(segments, starts[:-1], starts[1:], strict=True)
+    ]
+    rows = {name: _joined([segment.rows[name] for segment in segments], order) for name in segments[0].rows}
+    rows["document"] = joined[order].astype(np.int32)
+    stored = {name: _joined([s.vectors[name] for s in segments], order) for name in segments[0].vectors}
+    return {"rows": rows, "words": words.merge(parts), "vectors": stored}
+
+
+def _joined(parts: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[Any]:
+    return np.concatenate(parts)[order]

@@ -1,0 +1,123 @@
+"""Every fault tamis raises, in one tree.
+
+    TamisError
+    ├── UsageError                 what was asked cannot be answered as asked
+    │   ├── BadQuery               empty, too long, or not text
+    │   ├── BadFilter              a filter that does not parse, or a value that cannot exist
+    │   └── BadSetting             an unknown key, a wrong type, a value out of range
+    ├── BadFolder                  the root does not exist, is a file, or cannot be read
+    ├── IndexFault
+    │   ├── IndexMissing           there is no index here yet
+    │   ├── IndexLocked            another process is writing
+    │   ├── IndexDamaged           index.db or a segment is not what was written
+    │   └── IndexMismatch          written by another version or with another model
+    ├── ModelFault                 the model is not installed, or its file is not the one we know
+    └── StorageFault               the disk is full, read-only or failing
+
+Each has a message, a hint that says what to do, an exit code and an HTTP status. One bad file
+is not a fault: it is a `Skipped` value (see `tamis.model`).
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+
+class TamisError(Exception):
+    """A fault with a message, and a hint of what to do about it."""
+
+    exit_code: ClassVar[int] = 2
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(TamisError):
+    http_status = 400
+
+
+class BadQuery(UsageError):
+    pass
+
+
+class BadFilter(UsageError):
+    pass
+
+
+class BadSetting(UsageError):
+    pass
+
+
+class BadFolder(TamisError):
+    http_status = 404
+
+
+class IndexFault(TamisError):
+    pass
+
+
+class IndexMissing(IndexFault):
+    http_status = 404
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(f"{root} has no index", hint=f"run: tamis index {root}")
+
+
+class IndexLocked(IndexFault):
+    http_status = 423
+
+    def __init__(self, directory: Path, holder: str, waited: float) -> None:
+        super().__init__(
+            f"{directory} is being written by {holder} (waited {waited:g} s)",
+            hint="wait for it to finish, stop it, or raise index.lock_timeout",
+        )
+
+
+class IndexDamaged(IndexFault):
+    def __init__(self, directory: Path, detail: str) -> None:
+        super().__init__(
+            f"the index in {directory} is damaged: {detail}",
+            hint="your files are untouched; run: tamis rebuild-index",
+        )
+
+
+class IndexMismatch(IndexFault):
+    http_status = 409
+
+
+class ModelFault(TamisError):
+    pass
+
+
+class StorageFault(TamisError):
+    http_status = 507
+
+
+_DISK_ERRORS = {
+    errno.ENOSPC: ("the disk is full", "free some space, then run the command again; nothing was lost"),
+    errno.EDQUOT: (
+        "the disk quota is used up",
+        "free some space, then run the command again; nothing was lost",
+    ),
+    errno.EROFS: ("the disk is read-only", "choose another place with --index-dir or TAMIS_INDEX_DIR"),
+    errno.EACCES: ("permission denied", "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"),
+    errno.EPERM: ("permission denied", "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"),
+    errno.EIO: ("the disk reported an error", "check the disk; the last complete index is still in place"),
+}
+
+
+@contextmanager
+def storage_faults(directory: Path) -> Iterator[None]:
+    """Turn the operating system's write errors below `directory` into a `StorageFault` with a hint."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        what, hint = _DISK_ERRORS[error.errno]
+        raise StorageFault(f"cannot write the index in {directory}: {what}", hint=hint) from error

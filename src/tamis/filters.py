@@ -1,0 +1,324 @@
+"""The filter algebra: which documents and chunks a search may see.
+
+A filter is `And`, `Or` or `Not` over atoms, and means one thing everywhere. `And(())` lets
+everything through and `Or(())` nothing. An atom is complete in itself (a workspace carries its
+folders, `archived` its patterns), so that reading a filter needs nothing else. Atoms are about a
+document, except `Type` and `Language`, which are about a chunk. `str(filter)` is its text in the
+query language; `tamis.query.parse_filter` reads it back.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from tamis.gitignore import PatternList
+from tamis.languages import CHUNK_TYPES, KNOWN_EXTENSIONS, extension, without_known_extension
+from tamis.model import Facts
+
+_BARE: Final = re.compile(r'[^\s"()\[\]\\|:-][^\s"()\[\]\\|]*')
+
+
+class Filter:
+    """Anything that lets some rows through."""
+
+    __slots__ = ()
+
+    def __and__(self, other: "Filter") -> "Filter":
+        return all_of((self, other))
+
+    def __or__(self, other: "Filter") -> "Filter":
+        return any_of((self, other))
+
+    def __invert__(self) -> "Filter":
+        return none_of(self)
+
+
+@dataclass(frozen=True, slots=True)
+class And(Filter):
+    terms: tuple[Filter, ...]
+
+    def __str__(self) -> str:
+        return " ".join(_operand(term) for term in self.terms) or "everything"
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Filter):
+    terms: tuple[Filter, ...]
+
+    def __str__(self) -> str:
+        return " | ".join(_operand(term) for term in self.terms) or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Filter):
+    term: Filter
+
+    def __str__(self) -> str:
+        return f"-{_operand(self.term)}"
+
+
+EVERYTHING: Final = And(())
+NOTHING: Final = Or(())
+
+
+class Atom(Filter):
+    """A question about one document."""
+
+    __slots__ = ()
+
+    def matches(self, facts: Facts) -> bool:
+        raise TypeError(f"{type(self).__name__} is no question about {facts.path}")
+
+
+class ChunkAtom(Filter):
+    """A question about one chunk: its type or its language."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class File(Atom):
+    """A file by its name (at any depth) or by its path below the root (C09, C10).
+
+    With a known extension it is that file alone; without one, any file of that name.
+    """
+
+    name: str
+
+    def matches(self, facts: Facts) -> bool:
+        path = nfc(facts.path)
+        candidate = path if "/" in self.name else path.rsplit("/", 1)[-1]
+        wanted = self.name.removeprefix("/")
+        if extension(wanted) not in KNOWN_EXTENSIONS:
+            return candidate == wanted or without_known_extension(candidate) == wanted
+        return candidate == wanted
+
+    def __str__(self) -> str:
+        return f"file:{quoted(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Path(Atom):
+    """What a list of gitignore patterns, read from the root, selects."""
+
+    patterns: tuple[str, ...]
+
+    def matches(self, facts: Facts) -> bool:
+        return _compiled(self.patterns).selects(facts.path)
+
+    def __str__(self) -> str:
+        if len(self.patterns) == 1:
+            return f"path:{quoted(self.patterns[0])}"
+        return "path:[" + " ".join(quoted(pattern) for pattern in self.patterns) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class Under(Atom):
+    """Files below a directory; `` is the root itself."""
+
+    directory: str
+
+    def matches(self, facts: Facts) -> bool:
+        return not self.directory or nfc(facts.path).startswith(f"{self.directory}/")
+
+    def __str__(self) -> str:
+        return f"under:{quoted(self.directory)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace(Atom):
+    """Files below one of the directories that a configured name stands for."""
+
+    name: str
+    directories: tuple[str, ...]
+
+    def matches(self, facts: Facts) -> bool:
+        return any(Under(directory).matches(facts) for directory in self.directories)
+
+    def __str__(self) -> str:
+        return f"workspace:{quoted(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag(Atom):
+    """Documents that carry a tag, in whatever case."""
+
+    name: str
+
+    def matches(self, facts: Facts) -> bool:
+        return self.name in facts.tags
+
+    def __str__(self) -> str:
+        return f"tag:{quoted(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Archived(Atom):
+    """Documents that the archive patterns call archived: hidden by default, not ignored (C17)."""
+
+    patterns: tuple[str, ...]
+
+    def matches(self, facts: Facts) -> bool:
+        return bool(self.patterns) and _compiled(self.patterns).selects(facts.path)
+
+    def __str__(self) -> str:
+        return "archived"
+
+
+@dataclass(frozen=True, slots=True)
+class Author(Atom):
+    name: str
+
+    def matches(self, facts: Facts) -> bool:
+        return facts.author.casefold() == self.name.casefold()
+
+    def __str__(self) -> str:
+        return f"author:{quoted(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Category(Atom):
+    name: str
+
+    def matches(self, facts: Facts) -> bool:
+        return facts.category.casefold() == self.name.casefold()
+
+    def __str__(self) -> str:
+        return f"category:{quoted(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class After(Atom):
+    """Modified at this moment or later. The text is what was typed; the moment is what it means."""
+
+    text: str
+    moment: float
+
+    def matches(self, facts: Facts) -> bool:
+        return facts.modified >= self.moment
+
+    def __str__(self) -> str:
+        return f"after:{quoted(self.text)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Before(Atom):
+    """Modified before this moment; a day without a time counts whole, so the moment is its end."""
+
+    text: str
+    moment: float
+
+    def matches(self, facts: Facts) -> bool:
+        return facts.modified < self.moment
+
+    def __str__(self) -> str:
+        return f"before:{quoted(self.text)}"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIs(Atom):
+    """One document, by its exact path."""
+
+    path: str
+
+    def matches(self, facts: Facts) -> bool:
+        return facts.path == self.path
+
+    def __str__(self) -> str:
+        return f"doc:{quoted(self.path)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Type(ChunkAtom):
+    """Chunks of a type."""
+
+    name: str
+    allowed: ClassVar[tuple[str, ...]] = CHUNK_TYPES
+
+    def __str__(self) -> str:
+        return f"type:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Language(ChunkAtom):
+    """Chunks in a programming or data language."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"lang:{self.name}"
+
+
+def all_of(terms: Iterable[Filter]) -> Filter:
+    """`And` with its identities applied: flat, without repetitions, `nothing` wins, one term is itself."""
+    flat = _flatten(terms, And)
+    if NOTHING in flat:
+        return NOTHING
+    return flat[0] if len(flat) == 1 else And(flat)
+
+
+def any_of(terms: Iterable[Filter]) -> Filter:
+    """`Or` with its identities applied: flat, without repetitions, `everything` wins, one term is itself."""
+    flat = _flatten(terms, Or)
+    if EVERYTHING in flat:
+        return EVERYTHING
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def none_of(term: Filter) -> Filter:
+    """`Not` with its identities applied: a double negation is none, constants turn over."""
+    if isinstance(term, Not):
+        return term.term
+    if term == EVERYTHING:
+        return NOTHING
+    return EVERYTHING if term == NOTHING else Not(term)
+
+
+def _flatten(terms: Iterable[Filter], kind: type[And] | type[Or]) -> tuple[Filter, ...]:
+    flat: dict[Filter, None] = {}
+    for term in terms:
+        flat |= dict.fromkeys(term.terms if isinstance(term, kind) else (term,))
+    return tuple(flat)
+
+
+def allows(filter: Filter, facts: Facts, chunk_type: str, language: str | None) -> bool:
+    """What the algebra means, read for one row. Engines compute the same for all rows at once."""
+    match filter:
+        case And(terms):
+            return all(allows(term, facts, chunk_type, language) for term in terms)
+        case Or(terms):
+            return any(allows(term, facts, chunk_type, language) for term in terms)
+        case Not(term):
+            return not allows(term, facts, chunk_type, language)
+        case Type(name):
+            return chunk_type == name
+        case Language(name):
+            return language == name
+        case Atom():
+            return filter.matches(facts)
+    raise TypeError(f"{filter!r} is no filter")
+
+
+def nfc(path: str) -> str:
+    """One spelling of accented letters for paths from the disk and paths that people type (C12)."""
+    return path if path.isascii() else unicodedata.normalize("NFC", path)
+
+
+def quoted(value: str) -> str:
+    """A value as the query language writes it: bare where that is unambiguous, in quotes elsewhere."""
+    if _BARE.fullmatch(value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _operand(term: Filter) -> str:
+    compound = isinstance(term, And | Or) and bool(term.terms)
+    return f"({term})" if compound else str(term)
+
+
+@lru_cache(maxsize=256)
+def _compiled(patterns: tuple[str, ...]) -> PatternList:
+    return PatternList.of(patterns)

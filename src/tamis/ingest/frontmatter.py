@@ -1,0 +1,108 @@
+"""Front matter: what a document says about itself in a YAML or TOML block at its top. PyYAML lives here.
+
+The block is data from a stranger. YAML aliases are refused (they are how a small block becomes a
+huge one), values are taken only where they are of a kind we know, and a block that does not parse
+stays part of the text, with a warning.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+from tamis.model import FrontMatter
+from tamis.text import tag_name
+
+_YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_LONGEST: Final = 64_000  # characters; a longer block is no front matter
+_ANCHOR_AND_ALIAS: Final = re.compile(r"&\w.*\*\w", re.DOTALL)
+
+
+def front_matter(text: str) -> tuple[FrontMatter, int, str]:
+    """The values, where the text after the block begins, and a warning (mostly empty)."""
+    if not text.startswith(("---", "+++")):
+        return FrontMatter(), 0, ""
+    block = (_YAML if text.startswith("-") else _TOML).match(text, 0, _LONGEST)
+    if block is None:
+        return FrontMatter(), 0, ""
+    try:
+        values = _load(block[1], toml=text.startswith("+"))
+    except ValueError as error:
+        return FrontMatter(), 0, f"front matter not understood: {error}"
+    return _fields(values), block.end(), ""
+
+
+def _load(block: str, *, toml: bool) -> Mapping[str, Any]:
+    values = tomllib.loads(block) if toml else _load_yaml(block)
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ValueError("it is no list of keys and values")
+    return {str(name).strip().lower(): value for name, value in values.items()}
+
+
+def _load_yaml(block: str) -> Any:
+    import yaml  # late: a corpus without front matter, and --help, need not pay for it
+
+    if _ANCHOR_AND_ALIAS.search(block) and any(
+        isinstance(event, yaml.AliasEvent) for event in _events(block)
+    ):
+        raise ValueError("YAML aliases are not supported")
+    try:
+        return yaml.load(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())[:120]) from error
+
+
+def _events(block: str) -> list[Any]:
+    import yaml
+
+    try:
+        return list(yaml.parse(block, Loader=yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(" ".join(str(error).split())[:120]) from error
+
+
+def _fields(values: Mapping[str, Any]) -> FrontMatter:
+    return FrontMatter(
+        title=_text(values.get("title")),
+        description=_text(values.get("description")) or _text(values.get("summary")),
+        keywords=_list(values.get("keywords")),
+        tags=tuple(dict.fromkeys(tag_name(tag) for tag in _list(values.get("tags")) if tag_name(tag))),
+        aliases=_list(values.get("aliases")),
+        author=_text(values.get("author")) or ", ".join(_list(values.get("authors"))),
+        category=_text(values.get("category")) or _text(values.get("type")),
+        modified=_first_date(values, ("modified", "date", "created")),
+    )
+
+
+def _text(value: object) -> str:
+    return str(value).strip() if isinstance(value, str | int | float | date) else ""
+
+
+def _list(value: object) -> tuple[str, ...]:
+    """A list, or one text with commas. Numbers become text; nested values are left out."""
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    return tuple(text for item in items if (text := _text(item)))
+
+
+def _first_date(values: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        if (moment := _date(values.get(name))) is not None:
+            return moment
+    return None
+
+
+def _date(value: object) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
+    return None

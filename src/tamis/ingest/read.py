@@ -1,0 +1,115 @@
+"""Reading a file: bytes to text, or the reason why not."""
+
+import codecs
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from tamis.ingest.walk import Entry
+from tamis.model import Skipped
+from tamis.text import content_hash
+
+_SNIFFED: Final = 8192  # bytes looked at for a NUL, as git does
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: its mark begins with the other's
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_MOST_CONTROLS: Final = 0.1  # a larger share of control characters is data, whatever its name says
+_CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file's text, with line ends as `\\n`."""
+
+    path: str
+    text: str
+    hash: bytes
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    read_ns: int
+    warning: str = ""
+
+
+def read(entry: Entry, max_bytes: int) -> Source | Skipped:
+    if entry.size > max_bytes:
+        return _too_large(entry.path, entry.size, max_bytes)
+    try:
+        read_ns = time.time_ns()
+        data, status = _bytes(entry, max_bytes)
+    except OSError as error:
+        return Skipped(entry.path, "unreadable", error.strerror or str(error))
+    if len(data) > max_bytes:  # it grew since the walk saw it
+        return _too_large(entry.path, len(data), max_bytes)
+    decoded = decode(data)
+    if decoded is None:
+        return Skipped(entry.path, "binary")
+    text, warning = decoded
+    return Source(
+        entry.path,
+        text,
+        content_hash(data),
+        len(data),
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        read_ns,
+        warning,
+    )
+
+
+def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """The file's bytes. It may have become a link or a pipe since the walk: then it is not opened."""
+    handle = os.open(entry.file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as source:
+        status = os.fstat(source.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError("no longer a regular file")
+        return source.read(max_bytes + 1), status
+
+
+def _too_large(path: str, size: int, max_bytes: int) -> Skipped:
+    return Skipped(path, "too large", f"{size:,} bytes; index.max_file_bytes is {max_bytes:,}")
+
+
+def decode(data: bytes) -> tuple[str, str] | None:
+    """Text and a warning (mostly empty), or None for binary data."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return _replacing(data[len(mark) :], encoding)
+    if b"\0" in data[:_SNIFFED] or _is_noise(data[:_SNIFFED]):
+        return None
+    try:
+        return _lines(data.decode("utf-8")), ""
+    except UnicodeDecodeError as error:
+        return _damaged(data, error)
+
+
+def _is_noise(start: bytes) -> bool:
+    return len(start) - len(start.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(start)
+
+
+def _damaged(data: bytes, error: UnicodeDecodeError) -> tuple[str, str]:
+    """Mostly UTF-8 with a broken spot, or an old 8-bit encoding? Whichever the bytes speak for."""
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    good = sum(1 for character in text if character > "\x7f") - broken
+    if good >= broken:
+        line = data.count(b"\n", 0, error.start) + 1
+        return _lines(text), f"invalid UTF-8 in line {line}; {broken} places replaced"
+    return _lines(data.decode("cp1252", "replace")), "not UTF-8; read as Windows-1252"
+
+
+def _replacing(data: bytes, encoding: str) -> tuple[str, str]:
+    text = data.decode(encoding, "replace")
+    broken = text.count("\ufffd")
+    return _lines(text), f"invalid {encoding.upper()}; {broken} places replaced" if broken else ""
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

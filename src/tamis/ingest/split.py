@@ -1,0 +1,74 @@
+"""Cutting a run of text into pieces of bounded size that overlap a little."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tamis.settings import ChunkingSettings
+
+Span = tuple[int, int]
+
+_SPACE: Final = re.compile(r"\s")
+_NON_SPACE: Final = re.compile(r"\S")
+
+
+class Lines:
+    """Line numbers of places in a text."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+
+    def at(self, place: int) -> int:
+        """The line, counted from 1, that the character at `place` is in."""
+        return bisect_right(self._ends, place - 1) + 1
+
+
+def pieces(text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span] = ()) -> Iterator[Span]:
+    """Cut a span into pieces of at most `max_chars`, trimmed, each sharing `overlap_chars` with the last.
+
+    `whole` are spans (fenced code) that are cut only when one alone is too long.
+    """
+    start, end = span
+    while end - start > sizes.max_chars:
+        cut = _cut(text, start, start + sizes.max_chars, whole)
+        yield from trimmed(text, (start, cut))
+        start = _overlap_start(text, start, cut, sizes.overlap_chars)
+    yield from trimmed(text, (start, end))
+
+
+def trimmed(text: str, span: Span) -> Iterator[Span]:
+    """The span without blank lines at its ends and blanks at its very end; nothing, if nothing is left."""
+    start, end = span
+    first = _NON_SPACE.search(text, start, end)
+    if first is None:
+        return
+    while text[end - 1].isspace():
+        end -= 1
+    line_start = text.rfind("\n", start, first.start()) + 1
+    yield (max(start, line_start), end)
+
+
+def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
+    """Where to end a piece: before a block that would be broken, else after a paragraph, a line, a word."""
+    for block_start, block_end in whole:
+        if start < block_start < limit < block_end and block_start - start >= (limit - start) // 4:
+            return block_start
+    half = (start + limit) // 2
+    for mark in ("\n\n", "\n", " "):
+        at = text.rfind(mark, half, limit)
+        if at > start:
+            return at + len(mark)
+    return limit
+
+
+def _overlap_start(text: str, start: int, cut: int, overlap: int) -> int:
+    """Where the next piece begins: at the start of a line or word, at most `overlap` before the cut."""
+    earliest = cut - overlap
+    if overlap == 0 or earliest <= start:
+        return cut
+    line = text.find("\n", earliest, cut)
+    if 0 <= line < cut - 1:
+        return line + 1
+    space = _SPACE.search(text, earliest, cut)
+    return space.end() if space and space.end() < cut else cut

@@ -1,0 +1,235 @@
+"""The values that travel through tamis: frozen, without behaviour beyond small properties, without I/O."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from tamis.languages import ChunkType, without_known_extension
+
+Lane = Literal["meaning", "words"]
+SkipReason = Literal[
+    "ignored", "binary", "too large", "unreadable", "outside the root", "link", "not a regular file"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or folder that was seen and left out, and why."""
+
+    path: str
+    reason: SkipReason
+    detail: str = ""  # the rule that ignored it, the error that stopped it
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage of a document: an exact run of its text with its lines."""
+
+    ordinal: int
+    content: str
+    header_path: str
+    start_line: int
+    end_line: int
+    chunk_type: ChunkType
+    language: str | None = None
+
+    @property
+    def embedding_text(self) -> str:
+        """What the embedder reads: the breadcrumb gives the passage its context (P2)."""
+        return f"{self.header_path}\n\n{self.content}" if self.header_path else self.content
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What a document says about itself."""
+
+    title: str = ""
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    author: str = ""
+    category: str = ""
+    modified: float | None = None  # seconds since the epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file as it is indexed."""
+
+    path: str  # posix, relative to the root
+    title: str
+    front: FrontMatter
+    modified: float
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a filter may ask of a document."""
+
+    path: str
+    tags: frozenset[str] = frozenset()
+    author: str = ""
+    category: str = ""
+    modified: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One lane found it, at this rank, with this score on the lane's own scale."""
+
+    lane: Lane
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stored chunk with the part of its document that an answer shows."""
+
+    path: str
+    ordinal: int
+    content: str
+    content_hash: bytes
+    header_path: str
+    start_line: int
+    end_line: int
+    chunk_type: ChunkType
+    language: str | None
+    modified: float
+    tags: tuple[str, ...]
+
+    @property
+    def position(self) -> tuple[str, int]:
+        """Where it stands; what decides between equal scores."""
+        return (self.path, self.ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage on its way through the stages, with the evidence that brought it here."""
+
+    passage: Passage
+    raw_score: float
+    score: float
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One passage of an answer."""
+
+    chunk_id: str
+    doc_id: str
+    file_path: str
+    path: str
+    start_line: int
+    end_line: int
+    header_path: str
+    content: str
+    score: float
+    raw_score: float
+    chunk_type: ChunkType
+    language: str | None
+    tags: tuple[str, ...]
+    is_archived: bool
+    parent_chunk_id: str | None
+    modified: str
+    evidence: tuple[Evidence, ...]
+    boosts: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        evidence = [{"lane": e.lane, "rank": e.rank, "score": e.score} for e in self.evidence]
+        return plain | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """Which index answered."""
+
+    generation: int
+    documents: int
+    chunks: int
+    pending_files: int
+    built_at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer: results, how they came about, and which index they come from."""
+
+    query: str
+    filter: str
+    query_type: str
+    results: tuple[Result, ...]
+    stats: dict[str, int]
+    timings_ms: dict[str, float]
+    index: IndexState
+    hints: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "filter": self.filter,
+            "query_type": self.query_type,
+            "results": [result.to_dict() for result in self.results],
+            "stats": dict(self.stats),
+            "timings_ms": dict(self.timings_ms),
+            "index": self.index.to_dict(),
+            "hints": list(self.hints),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an indexing run did. `seen` is `indexed + unchanged + skipped`, always."""
+
+    indexed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0  # written by this run
+    skipped: tuple[Skipped, ...] = ()
+    warnings: tuple[str, ...] = ()
+    generation: int = 0
+    seconds: float = 0.0
+
+    @property
+    def seen(self) -> int:
+        return self.indexed + self.unchanged + len(self.skipped)
+
+    @property
+    def skipped_by_reason(self) -> dict[str, int]:
+        return dict(sorted(Counter(item.reason for item in self.skipped).items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {
+            name: getattr(self, name)
+            for name in ("seen", "indexed", "unchanged", "removed", "chunks", "generation", "seconds")
+        }
+        skipped = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in self.skipped]
+        by_reason = self.skipped_by_reason
+        return plain | {"skipped": skipped, "skipped_by_reason": by_reason, "warnings": list(self.warnings)}
+
+
+def chunk_id(path: str, ordinal: int) -> str:
+    return f"{path}#{ordinal}"
+
+
+def doc_id(path: str) -> str:
+    """The path without its extension. For people: two files may share one, so nothing is looked up by it."""
+    return without_known_extension(path)
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as `2026-05-01T00:00:00Z`; a time no calendar has becomes the epoch's."""
+    try:
+        moment = datetime.fromtimestamp(int(seconds), UTC)
+    except (OverflowError, ValueError, OSError):
+        moment = datetime.fromtimestamp(0, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,69 @@
+"""The embedder protocol, and the one place that turns a configured name into an embedder.
+
+An embedder gives equal text an equal vector, whatever else is embedded beside it, in every
+process on one machine: the law needs that. Vectors are float32 of length one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.errors import BadSetting
+
+Vectors = NDArray[np.float32]
+
+DEFAULT_MODEL: Final = "granite"
+NO_MODEL: Final = "none"  # words only: no vectors are made or searched
+
+
+class Embedder(Protocol):
+    """Turns text into vectors. A question and a passage are different calls: models may treat them apart."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    def embed_query(self, text: str) -> Vectors: ...
+    def embed_passages(self, texts: Sequence[str]) -> Vectors: ...
+
+
+def _granite(threads: int) -> Embedder:
+    from tamis.models.granite import load
+
+    return load(threads)
+
+
+def _bge(threads: int) -> Embedder:
+    from tamis.models.bge import load
+
+    return load(threads)
+
+
+def _hashing(threads: int) -> Embedder:  # noqa: ARG001
+    from tamis.models.hashing import HashingEmbedder
+
+    return HashingEmbedder()
+
+
+_LOADERS: Final[dict[str, Callable[[int], Embedder]]] = {
+    "granite": _granite,
+    "bge": _bge,
+    "hashing": _hashing,
+}
+MODEL_NAMES: Final = (*_LOADERS, NO_MODEL)
+
+
+def check_name(name: str) -> str:
+    if name not in MODEL_NAMES:
+        raise BadSetting(f"there is no model {name!r}", hint=f"allowed: {', '.join(MODEL_NAMES)}")
+    return name
+
+
+def load_embedder(name: str, threads: int = 0) -> Embedder | None:
+    """The embedder of that name, or None for `none`."""
+    check_name(name)
+    return None if name == NO_MODEL else _LOADERS[name](threads)

@@ -1,0 +1,107 @@
+"""Transformer encoders on onnxruntime, with the tokenizers library: both live behind this file.
+
+One text at a time on our own threads. A batch would be no faster on a CPU, takes twice the
+memory, and with dynamically quantised weights makes a vector depend on its batch mates;
+onnxruntime releases the interpreter while it computes, so threads are all the parallelism
+that is needed.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from tamis.errors import ModelFault
+from tamis.models.embed import Vectors
+
+Array = NDArray[Any]
+
+
+class Forward(Protocol):
+    """Token ids in, one unit vector out."""
+
+    def __call__(self, session: Any, ids: Array) -> Vectors: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A tokenizer, a session and the way to run one text through both."""
+
+    name: str
+    fingerprint: str
+    dimension: int
+    session: Any
+    tokenizer: Any
+    forward: Forward
+    threads: int
+    query_prefix: str = ""
+
+    def embed_query(self, text: str) -> Vectors:
+        return self._embed(self.query_prefix + text)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        if len(texts) < 2 or self.threads == 1:
+            vectors = [self._embed(text) for text in texts]
+        else:
+            with ThreadPoolExecutor(self.threads, "embed") as pool:
+                vectors = list(pool.map(self._embed, texts))
+        return np.array(vectors, np.float32).reshape(len(texts), self.dimension)
+
+    def _embed(self, text: str) -> Vectors:
+        ids = np.array([self.tokenizer.encode(text).ids], np.int64)
+        return self.forward(self.session, ids)
+
+
+def worker_threads(configured: int) -> int:
+    return (
+        configured or len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
+
+
+def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> Any:
+    """A single-threaded session over a graph, with weights handed in by name where it declares them."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if weights:
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(w)) for w in weights.values()]
+        options.add_external_initializers(list(weights), values)
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def open_tokenizer(definition: bytes, longest: int) -> Any:
+    tokenizer = Tokenizer.from_str(definition.decode("utf-8"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(longest)
+    return tokenizer
+
+
+def carried_file(package: str, path: str, sha256: str) -> bytes:
+    """A model file that an installed package carries, after checking that it is the one we know."""
+    try:
+        file = Path(str(distribution(package).locate_file(path)))
+        data = file.read_bytes()
+    except (PackageNotFoundError, OSError) as error:
+        raise ModelFault(
+            f"the model file {path} of the package {package} is not there",
+            hint=f"run: pip install --force-reinstall {package}; or use --model none for words only",
+        ) from error
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise ModelFault(
+            f"{file} is not the model we know: sha256 {found[:16]}..., expected {sha256[:16]}...",
+            hint=f"run: pip install --force-reinstall {package}",
+        )
+    return data

@@ -1,0 +1,52 @@
+"""A deterministic embedder without weights: words and their letter triples, hashed into a vector.
+
+It knows no meaning, only spelling: passages that share words or parts of words are near. It is
+for tests, and for machines where a model is too much but misspelt words should still find
+something.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+
+from tamis.models.embed import Vectors
+from tamis.text import words
+
+_DIMENSION: Final = 256
+_WORD_WEIGHT: Final = 1.0
+_TRIPLE_WEIGHT: Final = 0.3  # a word of eight letters has eight triples: together they outweigh it a little
+
+
+class HashingEmbedder:
+    name = "hashing"
+    fingerprint = "hashing:256:1"
+    dimension = _DIMENSION
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.embed_passages([text])[0]
+        return vector
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), _DIMENSION), np.float64)
+        for vector, text in zip(vectors, texts, strict=True):
+            for feature, weight in _features(text):
+                code = crc32(feature)
+                vector[code % _DIMENSION] += weight if code & 0x80000000 else -weight
+            length = np.sqrt((vector * vector).sum())
+            if length:
+                vector /= length
+            else:
+                vector[0] = 1.0  # nothing to go by: a unit vector all the same
+        return vectors.astype(np.float32)
+
+
+def _features(text: str) -> list[tuple[bytes, float]]:
+    features: list[tuple[bytes, float]] = []
+    for word in words(text):
+        features.append((word.encode(), _WORD_WEIGHT))
+        marked = f"^{word}$"
+        triples = (marked[at : at + 3] for at in range(len(marked) - 2))
+        features.extend((b"3" + triple.encode(), _TRIPLE_WEIGHT) for triple in triples)
+    return features

@@ -1,0 +1,298 @@
+"""The query language: words to look for, and terms that say where.
+
+    retry policy path:docs/** -tag:draft type:definitions after:2026-01-01
+
+In a query, a term is `key:value` with a key that we know (a `-` before it negates); all else is
+text to search for, so `std::path`, `error: x` and `"type:int"` stay words. A filter by itself
+(`--filter`, logs) has the same terms plus `|`, parentheses, and the constants `archived`,
+`everything` and `nothing`. Terms side by side must all hold.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from tamis import filters as f
+from tamis.errors import BadFilter
+from tamis.gitignore import PatternList
+from tamis.languages import CHUNK_TYPES, LANGUAGES
+from tamis.text import tag_name
+
+_KEYS: Final = (
+    "path", "file", "under", "workspace", "tag", "type", "lang", "author", "category", "after", "before",
+    "doc",
+)  # fmt: skip
+_CONSTANTS: Final = {"everything": f.EVERYTHING, "nothing": f.NOTHING}
+_TERM: Final = re.compile(rf"-?(?:(?:{'|'.join(_KEYS)}):(?=[^\s:])|is:archived(?=\s|$))")
+_VALUE: Final = r'"(?:[^"\\]|\\.)*"|[^\s"()\[\]|]+'
+_TOKEN: Final = re.compile(rf"\s*(?:(?P<sign>-)|(?P<mark>[()|])|(?P<key>[\w]+):(?=\S)|(?P<word>{_VALUE}))")
+_LIST: Final = re.compile(rf"\[\s*(?:(?:{_VALUE})\s*)*\]")
+_DEEPEST: Final = 60  # nested parentheses: beyond this it is noise, and recursion has a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names in a filter stand for: the root, the configured workspaces and archive patterns."""
+
+    root: str = "/"
+    workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    archive_patterns: tuple[str, ...] = ()
+    resolve: Callable[[str], str] = str  # an absolute path without its symbolic links
+
+    @property
+    def archived(self) -> f.Archived:
+        return f.Archived(self.archive_patterns)
+
+
+def parse_query(text: str, names: Names) -> tuple[str, f.Filter]:
+    """Split what a person typed into the words to look for and the filter."""
+    words: list[str] = []
+    terms: list[f.Filter] = []
+    at = 0
+    for start, end in _spans(text):
+        if _TERM.match(text, start):
+            words.append(text[at:start])
+            terms.append(parse_filter(text[start:end], names))
+            at = end
+    words.append(text[at:])
+    kept = " ".join(part.strip() for part in words if part.strip())
+    return _unquoted(kept), f.all_of(terms)
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the blank-separated pieces are; a quoted value belongs to its piece."""
+    for piece in re.finditer(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"|")+', text):
+        yield piece.span()
+
+
+def _unquoted(text: str) -> str:
+    """Quotes around something that looks like a term only protected it from being read as one."""
+    return re.sub(r'"([^"\s]+:[^"]*)"', r"\1", text)
+
+
+def parse_filter(text: str, names: Names) -> f.Filter:
+    """Read a filter. Empty text is `everything`."""
+    return _Reader(text, names).read() if text.strip() else f.EVERYTHING
+
+
+class _Reader:
+    """A recursive descent over the tokens of one filter."""
+
+    def __init__(self, text: str, names: Names) -> None:
+        self.text = text
+        self.names = names
+        self.at = 0
+
+    def read(self) -> f.Filter:
+        result = self.alternatives(0)
+        if self.text[self.at :].strip():
+            raise self.fault(f"unexpected {self.text[self.at :].strip()[:20]!r}")
+        return result
+
+    def alternatives(self, depth: int) -> f.Filter:
+        if depth > _DEEPEST:
+            raise self.fault(f"more than {_DEEPEST} nested parentheses")
+        options = [self.terms(depth)]
+        while self.skip("|"):
+            options.append(self.terms(depth))
+        return f.any_of(options)
+
+    def terms(self, depth: int) -> f.Filter:
+        found: list[f.Filter] = []
+        while (rest := self.text[self.at :].lstrip()) and rest[0] not in "|)":
+            found.append(self.term(depth))
+        if not found:
+            raise self.fault("a term is missing")
+        return f.all_of(found)
+
+    def term(self, depth: int) -> f.Filter:
+        negated = False
+        while self.skip("-"):
+            negated = not negated
+        inner = self.group(depth) if self.skip("(") else self.atom()
+        return f.none_of(inner) if negated else inner
+
+    def group(self, depth: int) -> f.Filter:
+        inner = self.alternatives(depth + 1)
+        if not self.skip(")"):
+            raise self.fault("a parenthesis is not closed")
+        return inner
+
+    def atom(self) -> f.Filter:
+        token = _TOKEN.match(self.text, self.at)
+        if token is None or not (token["key"] or token["word"]):
+            raise self.fault("a term is missing")
+        self.at = token.end()
+        if token["key"]:
+            return atom(token["key"], self.values(), self.names)
+        return self.constant(token["word"])
+
+    def constant(self, word: str) -> f.Filter:
+        if word == "archived":
+            return self.names.archived
+        if word in _CONSTANTS:
+            return _CONSTANTS[word]
+        raise self.fault(f"{word!r} is no term")
+
+    def values(self) -> tuple[str, ...]:
+        if several := _LIST.match(self.text, self.at):
+            self.at = several.end()
+            return tuple(_literal(value) for value in re.findall(_VALUE, several.group()[1:-1]))
+        single = re.compile(_VALUE).match(self.text, self.at)
+        if single is None:
+            raise self.fault("a value is missing")
+        self.at = single.end()
+        return (_literal(single.group()),)
+
+    def skip(self, mark: str) -> bool:
+        rest = self.text[self.at :]
+        if not rest.lstrip().startswith(mark):
+            return False
+        self.at += len(rest) - len(rest.lstrip()) + 1
+        return True
+
+    def fault(self, what: str) -> BadFilter:
+        shown = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
+        return BadFilter(
+            f"cannot read the filter {shown!r}: {what}",
+            hint=f"terms are key:value with one of {', '.join(_KEYS)}; or archived; combine with -, | and ()",
+        )
+
+
+def _literal(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
+    """The atom for a key and its values; only `path` takes more than one."""
+    if key == "path":
+        return path_atom(values)
+    value = values[0] if len(values) == 1 else ""
+    if not value.strip():
+        raise BadFilter(f"{key}: needs a value", hint=f"write {key}:VALUE, or leave the term out")
+    makers: dict[str, Callable[[], f.Filter]] = {
+        "file": lambda: file_atom(value, names),
+        "under": lambda: f.Under(directory(value, names)),
+        "workspace": lambda: workspace_atom(value, names),
+        "tag": lambda: f.Tag(tag_name(value)),
+        "type": lambda: f.Type(_one_of("chunk type", value, CHUNK_TYPES)),
+        "lang": lambda: f.Language(_one_of("language", value.lower(), LANGUAGES)),
+        "author": lambda: f.Author(value),
+        "category": lambda: f.Category(value),
+        "after": lambda: f.After(value, _day_range(value)[0]),
+        "before": lambda: f.Before(value, _day_range(value)[1]),
+        "doc": lambda: f.DocumentIs(value),
+        "is": lambda: _archived(value, names),
+    }
+    if key not in makers:
+        raise BadFilter(f"there is no filter {key}:", hint=_nearest(key, _KEYS))
+    return makers[key]()
+
+
+def path_atom(patterns: tuple[str, ...]) -> f.Path:
+    try:
+        PatternList.of(patterns)
+    except ValueError as error:
+        raise BadFilter(str(error), hint="patterns are written as in a .gitignore file") from error
+    return f.Path(patterns)
+
+
+def file_atom(value: str, names: Names) -> f.File:
+    """A file by name or path, as people and agents write them (C09-C12, C16)."""
+    path = f.nfc(value.strip().replace("\\", "/"))
+    if not path.strip("./"):
+        raise BadFilter(f"{value!r} names no file", hint="give a file name or a path")
+    if path.startswith("/"):
+        inside = _below_root(path, names)
+        return f.File(f"/{inside}" if inside is not None else path)
+    clean = _without_dots(path)
+    return f.File(f"/{clean}" if "/" in path and "/" not in clean else clean)
+
+
+def directory(value: str, names: Names) -> str:
+    path = f.nfc(value.strip().replace("\\", "/"))
+    if path.startswith("/"):
+        inside = _below_root(path, names)
+        if inside is None:
+            raise BadFilter(f"{value} is outside {names.root}", hint="give a folder below the root")
+        return inside
+    clean = _without_dots(path)
+    if clean.split("/")[0] == "..":
+        raise BadFilter(f"{value} is outside {names.root}", hint="give a folder below the root")
+    return clean
+
+
+def workspace_atom(name: str, names: Names) -> f.Workspace:
+    by_name = {known.casefold(): known for known in names.workspaces}
+    known = by_name.get(name.casefold())
+    if known is None:
+        raise BadFilter(f"there is no workspace {name!r}", hint=_nearest(name, tuple(names.workspaces)))
+    return f.Workspace(known, names.workspaces[known])
+
+
+def _archived(value: str, names: Names) -> f.Filter:
+    if value != "archived":
+        raise BadFilter(f"there is no filter is:{value}", hint="the only one is is:archived")
+    return names.archived
+
+
+def _below_root(path: str, names: Names) -> str | None:
+    resolved = f.nfc(names.resolve(path))
+    root = f.nfc(names.root).rstrip("/")
+    if resolved == root:
+        return ""
+    return resolved[len(root) + 1 :] if resolved.startswith(f"{root}/") else None
+
+
+def _without_dots(path: str) -> str:
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise BadFilter(f"there is no {what} {value!r}", hint=_nearest(value, allowed))
+    return value
+
+
+def _nearest(value: str, allowed: tuple[str, ...]) -> str:
+    if not allowed:
+        return "none are configured"
+    near = difflib.get_close_matches(value, allowed, n=1)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return f"{guess}allowed: {', '.join(allowed)}"
+
+
+def _day_range(text: str) -> tuple[float, float]:
+    """When a date begins and ends, in UTC. A day, month or year without a time counts whole."""
+    try:
+        return _parse_date(text.strip())
+    except ValueError as error:
+        raise BadFilter(
+            f"{text!r} is no date", hint="write 2026-05-01, 2026-05, 2026 or 2026-05-01T12:30:00Z"
+        ) from error
+
+
+def _parse_date(text: str) -> tuple[float, float]:
+    if re.fullmatch(r"\d{4}", text):
+        year = int(text)
+        return _utc(datetime(year, 1, 1)), _utc(datetime(year + 1, 1, 1))
+    if re.fullmatch(r"\d{4}-\d{2}", text):
+        first = datetime.strptime(text, "%Y-%m")
+        return _utc(first), _utc((first + timedelta(days=32)).replace(day=1))
+    moment = datetime.fromisoformat(text)
+    if len(text) <= 10:
+        return _utc(moment), _utc(moment + timedelta(days=1))
+    return _utc(moment), _utc(moment)
+
+
+def _utc(moment: datetime) -> float:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

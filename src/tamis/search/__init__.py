@@ -1,0 +1,1 @@
+"""THE QUERY PATH: lanes, fusion, and a chain of stages."""

@@ -1,0 +1,143 @@
+"""The query path, top to bottom.
+
+`STAGES` is the chain after fusion, in order. A stage takes candidates, best first, and the
+question, and returns candidates; the loop that runs them counts and times, so a stage knows
+nothing of either and any stage can be left out by name.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engine import Allowed, Snapshot
+from tamis.filters import EVERYTHING, Filter
+from tamis.model import Candidate, Lane
+from tamis.search.classify import query_type
+from tamis.search.fuse import best_possible, fuse
+from tamis.search.retrieve import Retrieved, retrieve
+from tamis.search.select import above_threshold, limited_per_document, without_same_text
+from tamis.settings import SearchSettings
+
+Stage = Callable[[Sequence[Candidate], "Question"], Sequence[Candidate]]
+Embed = Callable[[str], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, complete: nothing further is looked up on the way."""
+
+    text: str
+    filter: Filter = EVERYTHING
+    limit: int = 5
+    min_score: float = 0.0
+    max_chunks_per_doc: int = 0
+    settings: SearchSettings = SearchSettings()
+    without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
+
+
+STAGES: Final[Mapping[str, Stage]] = {
+    "threshold": lambda candidates, ask: above_threshold(candidates, ask.min_score),
+    "same text": lambda candidates, ask: (
+        without_same_text(candidates) if ask.settings.content_dedup_enabled else candidates
+    ),
+    "per document": lambda candidates, ask: limited_per_document(candidates, ask.max_chunks_per_doc),
+    "limit": lambda candidates, ask: candidates[: ask.limit],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the pipeline hands to a door's side of the house."""
+
+    candidates: tuple[Candidate, ...]
+    query_type: str
+    funnel: Mapping[str, int]  # how many candidates left each stage; "fused" is how many entered
+    timings_ms: Mapping[str, float]
+    allowed: Allowed
+
+
+def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
+    """Answer a question from one snapshot."""
+    clock = _Clock()
+    allowed = snapshot.allow(question.filter)
+    lanes = active_lanes(question.settings, embed is not None)
+    clock.lap("filter")
+    vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
+    clock.lap("embed")
+    depth = first_depth(question.limit)
+    while True:
+        retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), allowed, depth)
+        clock.lap("lanes")
+        fused = fuse(retrieved.rankings, lanes, question.settings.rrf_k_constant)
+        funnel = {"fused": len(fused)}
+        candidates = run_stages(fused, question, funnel)
+        clock.lap("stages")
+        if not _wants_more(candidates, retrieved, question, lanes, depth):
+            break
+        depth *= 4
+    kind = query_type(question.text)
+    return Answer(tuple(candidates), kind, funnel, clock.milliseconds(), allowed)
+
+
+def active_lanes(settings: SearchSettings, has_model: bool) -> dict[Lane, float]:
+    """The lanes that take part, with their weights."""
+    weights: dict[Lane, float] = {"meaning": settings.semantic_weight, "words": settings.keyword_weight}
+    return {
+        lane: weight for lane, weight in weights.items() if weight > 0 and (lane != "meaning" or has_model)
+    }
+
+
+def first_depth(limit: int) -> int:
+    """How deep the lanes are asked at first: room for what the stages will drop (X2)."""
+    return max(20, 4 * limit)
+
+
+def run_stages(fused: Sequence[Candidate], question: Question, funnel: dict[str, int]) -> Sequence[Candidate]:
+    candidates = fused
+    for name, stage in STAGES.items():
+        if name not in question.without:
+            candidates = stage(candidates, question)
+        funnel[name] = len(candidates)
+    return candidates
+
+
+def _wants_more(
+    candidates: Sequence[Candidate],
+    retrieved: Retrieved,
+    question: Question,
+    lanes: Mapping[Lane, float],
+    depth: int,
+) -> bool:
+    """Whether to ask the lanes for more: the answer is short, they have more, and it could still pass.
+
+    A passage that no lane has shown yet is at best one rank deeper in all of them. If that is below
+    the threshold, asking deeper is in vain. Thus an answer has `min(limit, eligible)` results, and
+    which ones depends on the allowed rows alone.
+    """
+    if len(candidates) >= question.limit or retrieved.exhausted:
+        return False
+    k = question.settings.rrf_k_constant
+    most = best_possible(retrieved.rankings, lanes, k)
+    unseen = best_possible(retrieved.rankings, lanes, k, rank=depth + 1)
+    return "threshold" in question.without or unseen / most >= question.min_score
+
+
+class _Clock:
+    """Time spent, by name; laps of the same name add up."""
+
+    def __init__(self) -> None:
+        self._began = self._last = time.perf_counter()
+        self._spent: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self._spent[name] = self._spent.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def milliseconds(self) -> dict[str, float]:
+        spent = self._spent | {"total": time.perf_counter() - self._began}
+        return {name: round(seconds * 1000, 3) for name, seconds in spent.items()}

@@ -1,0 +1,297 @@
+"""Settings: typed, frozen, and read once.
+
+Precedence, strongest first (C35): flags, environment, `tamis.toml` (or `[tool.tamis]` in
+`pyproject.toml`) in the root, the user's own file, the defaults below. A key nobody knows is an
+error that names its neighbour. Every key's meaning stands beside it in its `doc`, from which
+`docs/settings.md` is made; a test holds the two together.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tamis.errors import BadSetting
+
+
+def key(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """A setting: its default, its meaning, and for numbers the range that makes sense."""
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high})
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    limit: int = key(5, "How many results an answer has at most.", low=1, high=100)
+    semantic_weight: float = key(1.0, "Weight of the meaning lane in the fusion; 0 turns it off.", low=0)
+    keyword_weight: float = key(1.0, "Weight of the words lane in the fusion; 0 turns it off.", low=0)
+    rrf_k_constant: int = key(60, "The k of reciprocal rank fusion: larger flattens the ranks.", low=1)
+    min_confidence: float = key(
+        0.0, "Results scored lower than this are dropped; 0 keeps all.", low=0, high=1
+    )
+    content_dedup_enabled: bool = key(True, "Keep only the best of passages with the same text.")
+    max_chunks_per_doc: int = key(0, "Passages one document may have in an answer; 0 is no limit.", low=0)
+    exclude_archived: bool = key(True, "Leave archived documents out unless a search asks for them.")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkingSettings:
+    min_chars: int = key(200, "Sections shorter than this join the next one.", low=0)
+    max_chars: int = key(1500, "Longer sections are split.", low=100)
+    overlap_chars: int = key(100, "How much of its end a split piece shares with the next.", low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSettings:
+    title: float = key(3.0, "Weight of words in the document's title.", low=0)
+    headers: float = key(2.5, "Weight of words in the headings above the passage.", low=0)
+    keywords: float = key(2.5, "Weight of words in the front matter's keywords.", low=0)
+    description: float = key(2.0, "Weight of words in the front matter's description.", low=0)
+    tags: float = key(2.0, "Weight of words in the document's tags.", low=0)
+    aliases: float = key(1.5, "Weight of words in the front matter's aliases.", low=0)
+    author: float = key(1.0, "Weight of words in the author's name.", low=0)
+    category: float = key(1.0, "Weight of words in the category.", low=0)
+    body: float = key(1.0, "Weight of words in the passage itself.", low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    directory: str = key("", "Where the index is kept; empty is `.tamis` in the root.")
+    max_file_bytes: int = key(2_000_000, "Larger files are skipped.", low=1)
+    lock_timeout: float = key(30.0, "Seconds to wait while another process writes.", low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    name: str = key(
+        "", "The embedder: granite, bge, hashing or none; empty is what the index has, else granite."
+    )
+    threads: int = key(0, "Threads that embed; 0 is one for each core.", low=0, high=256)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreSettings:
+    default_exclusions: bool = key(
+        True, "Ignore what the built-in list names (build output, hidden files...)."
+    )
+    file: str = key(".graphragignore", "The name of tamis's own ignore file in the root.")
+    patterns: tuple[str, ...] = key((), "Further patterns to ignore, stronger than every file.")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    patterns: tuple[str, ...] = key(
+        (
+            ".archive/", ".deprecated/", "*_backup/", "archive/", "deprecated/", "backup/",
+            "*.backup", "*.old", "*.deprecated",
+        ),
+        "What counts as archived: indexed, but hidden from answers unless asked for.",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    search: SearchSettings = SearchSettings()
+    chunking: ChunkingSettings = ChunkingSettings()
+    fields: FieldSettings = FieldSettings()
+    index: IndexSettings = IndexSettings()
+    model: ModelSettings = ModelSettings()
+    ignore: IgnoreSettings = IgnoreSettings()
+    archive: ArchiveSettings = ArchiveSettings()
+    workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+ENVIRONMENT_NAMES: Final = {
+    "TAMIS_INDEX_DIR": "index.directory",
+    "GRAPHRAG_EXCLUDE_ARCHIVED": "search.exclude_archived",
+    "GRAPHRAG_IGNORE_FILE": "ignore.file",
+    "GRAPHRAG_DEFAULT_EXCLUSIONS": "ignore.default_exclusions",
+    "GRAPHRAG_ARCHIVE_PATTERNS": "archive.patterns",
+}
+USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
+_WORDS: Final = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
+
+
+def load(
+    root: Path,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> Settings:
+    """Read all sources and lay them over each other, weakest first.
+
+    `config` stands in for the project's file. Flags are `section.key` to value.
+    """
+    env = os.environ if environment is None else environment
+    settings = _lay_file(Settings(), user_file(env))
+    settings = _lay_file(settings, config, must_exist=True) if config else _lay_project(settings, root)
+    settings = _lay_environment(settings, env)
+    for name, value in (flags or {}).items():
+        settings = _set(settings, name, value, "the command line")
+    return _check(settings)
+
+
+def user_file(environment: Mapping[str, str]) -> Path:
+    if chosen := environment.get(USER_FILE_VARIABLE):
+        return Path(chosen)
+    base = environment.get("XDG_CONFIG_HOME") or str(
+        Path(environment.get("HOME", "~")).expanduser() / ".config"
+    )
+    return Path(base) / "tamis" / "config.toml"
+
+
+def all_keys() -> tuple[str, ...]:
+    """Every setting as `section.key`."""
+    sections = [(section.name, getattr(Settings(), section.name)) for section in fields(Settings)]
+    return tuple(
+        f"{name}.{k.name}" for name, value in sections if name != "workspaces" for k in fields(value)
+    )
+
+
+def environment_name(name: str) -> str:
+    """The variable that sets a key: `search.limit` is `TAMIS_SEARCH_LIMIT`."""
+    return "TAMIS_" + name.replace(".", "_").upper()
+
+
+def _lay_project(settings: Settings, root: Path) -> Settings:
+    own, shared = root / "tamis.toml", root / "pyproject.toml"
+    if own.is_file():
+        return _lay_file(settings, own)
+    if shared.is_file():
+        table = _read_toml(shared).get("tool", {}).get("tamis", {})
+        return _lay_table(settings, table, f"[tool.tamis] in {shared}")
+    return settings
+
+
+def _lay_file(settings: Settings, file: Path, *, must_exist: bool = False) -> Settings:
+    if not file.is_file():
+        if must_exist:
+            raise BadSetting(f"there is no configuration file {file}", hint="check --config")
+        return settings
+    return _lay_table(settings, _read_toml(file), str(file))
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{file} is not valid TOML: {error}", hint="mend the file") from error
+    except OSError as error:
+        raise BadSetting(f"cannot read {file}: {error.strerror}", hint="check its permissions") from error
+
+
+def _lay_table(settings: Settings, table: Mapping[str, Any], source: str) -> Settings:
+    for section, values in table.items():
+        if section == "workspaces":
+            settings = replace(settings, workspaces=_workspaces(values, source))
+            continue
+        if section not in _section_names() or not isinstance(values, dict):
+            raise _unknown(section, _section_names(), source)
+        for name, value in values.items():
+            settings = _set(settings, f"{section}.{name}", value, source)
+    return settings
+
+
+def _lay_environment(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    names = {environment_name(name): name for name in all_keys()} | ENVIRONMENT_NAMES
+    for variable in sorted(environment):
+        if variable in names:
+            source = f"the environment variable {variable}"
+            settings = _set(settings, names[variable], environment[variable], source)
+        elif variable.startswith("TAMIS_") and variable != USER_FILE_VARIABLE:
+            raise _unknown(variable, tuple(names), "the environment")
+    return settings
+
+
+def _set(settings: Settings, name: str, value: object, source: str) -> Settings:
+    section, _, last = name.partition(".")
+    known = [k for k in all_keys() if k.startswith(f"{section}.")]
+    if name not in known:
+        raise _unknown(name, tuple(known) or all_keys(), source)
+    current = getattr(settings, section)
+    declared = next(k for k in fields(current) if k.name == last)
+    converted = _convert(value, type(declared.default), name, source)
+    _check_range(converted, declared.metadata, name, source)
+    return replace(settings, **{section: replace(current, **{last: converted})})
+
+
+def _convert(value: object, kind: type, name: str, source: str) -> object:
+    if kind is tuple:
+        return _strings(value, name, source)
+    if isinstance(value, str) and kind is bool and value.strip().lower() in _WORDS:
+        return _WORDS[value.strip().lower()]
+    if isinstance(value, str) and kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            raise _wrong_type(value, kind, name, source) from None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise _wrong_type(value, kind, name, source)
+    return value
+
+
+def _strings(value: object, name: str, source: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise _wrong_type(value, tuple, name, source)
+
+
+def _workspaces(table: object, source: str) -> Mapping[str, tuple[str, ...]]:
+    if not isinstance(table, dict):
+        raise BadSetting(
+            f"workspaces must be a table, in {source}", hint='write: [workspaces]\napi = ["docs/api"]'
+        )
+    return {name: _strings(folders, f"workspaces.{name}", source) for name, folders in table.items()}
+
+
+def _check_range(value: object, limits: Mapping[str, Any], name: str, source: str) -> None:
+    if not isinstance(value, int | float):
+        return
+    low, high = limits["low"], limits["high"]
+    if value != value or (low is not None and value < low) or (high is not None and value > high):
+        raise BadSetting(
+            f"{name} is {value} in {source}",
+            hint=f"allowed: {'any' if low is None else low} to {'any' if high is None else high}",
+        )
+
+
+def _check(settings: Settings) -> Settings:
+    sizes = settings.chunking
+    if sizes.min_chars > sizes.max_chars or sizes.overlap_chars * 2 > sizes.max_chars:
+        raise BadSetting(
+            f"chunking: min_chars {sizes.min_chars}, max_chars {sizes.max_chars}, overlap {sizes.overlap_chars}",
+            hint="min_chars must not exceed max_chars, and overlap_chars not half of it",
+        )
+    return settings
+
+
+def _section_names() -> tuple[str, ...]:
+    return tuple(section.name for section in fields(Settings))
+
+
+def _unknown(name: str, known: tuple[str, ...], source: str) -> BadSetting:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    guess = f"did you mean {near[0]}? " if near else ""
+    return BadSetting(f"unknown setting {name} in {source}", hint=f"{guess}known: {', '.join(known)}")
+
+
+def _wrong_type(value: object, kind: type, name: str, source: str) -> BadSetting:
+    wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    return BadSetting(
+        f"{name} is {value!r} in {source}", hint=f"it must be {wanted.get(kind, 'a list of texts')}"
+    )
