@@ -274,7 +274,7 @@ def _check(settings: Settings) -> Settings:
     sizes = settings.chunking
     if sizes.min_chars > sizes.max_chars or sizes.overlap_chars * 2 > sizes.max_chars:
         raise BadSetting(
-            f"chunking: min_chars {sizes.min_chars}, max_chars {sizes.max_chars}, overlap {sizes.overlap_chars}",
+            f"chunking sizes {sizes.min_chars}, {sizes.max_chars}, {sizes.overlap_chars} do not fit together",
             hint="min_chars must not exceed max_chars, and overlap_chars not half of it",
         )
     return settings

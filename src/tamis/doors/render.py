@@ -51,7 +51,8 @@ def _funnel(found: Found) -> Iterator[str]:
     yield f"eligible: {stats['eligible_documents']} documents, {stats['excluded_documents']} kept out"
     yield (
         f"funnel:   {stats['original_count']} fused, {stats['after_threshold']} above the threshold, "
-        f"{stats['after_content_dedup']} different texts, {stats['after_doc_limit']} within the document limit, "
+        f"{stats['after_content_dedup']} different texts, "
+        f"{stats['after_doc_limit']} within the limit per document, "
         f"{len(found.results)} shown"
     )
     yield "time:     " + ", ".join(f"{name} {spent:g} ms" for name, spent in found.timings_ms.items())

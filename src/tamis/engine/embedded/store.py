@@ -207,28 +207,14 @@ def passages(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, P
             some,
         )
         for key, tags, *columns in rows:
-            found[key] = Passage(*columns, tuple(json.loads(tags)))
+            found[key] = Passage(*columns, tags=tuple(json.loads(tags)))
     return found
 
 
-def add_document(
-    connection: sqlite3.Connection,
-    path: str,
-    segment: int,
-    place: int,
-    state: FileState,
-    shown: Mapping[str, Any],
-) -> int:
-    made = connection.execute(
-        """INSERT INTO documents (path, segment, place, chunks, size, mtime_ns, ctime_ns, read_ns, hash, title,
-                                  author, category, modified, tags, recipe)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (
-            path, segment, place, shown["chunks"], state.size, state.mtime_ns, state.ctime_ns,
-            state.read_ns, state.hash, shown["title"], shown["author"], shown["category"], shown["modified"], shown["tags"],
-            state.recipe,
-        ),
-    )  # fmt: skip
+def add_document(connection: sqlite3.Connection, columns: Mapping[str, Any]) -> int:
+    """Insert a document; returns its key."""
+    names, marks = ", ".join(columns), _marks(list(columns))
+    made = connection.execute(f"INSERT INTO documents ({names}) VALUES ({marks})", list(columns.values()))
     return int(made.lastrowid or 0)
 
 

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,15 +127,19 @@ class Writer:
 
     def _insert(self, prepared: Prepared, segment: int, place: int, first: int) -> int:
         document = prepared.document
-        shown = {
+        columns = {
+            "path": document.path,
+            "segment": segment,
+            "place": place,
             "chunks": len(document.chunks),
             "title": document.title,
             "author": document.front.author,
             "category": document.front.category,
             "modified": document.modified,
             "tags": json.dumps(document.front.tags),
+            **asdict(prepared.state),
         }
-        key = store.add_document(self.connection, document.path, segment, place, prepared.state, shown)
+        key = store.add_document(self.connection, columns)
         chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
         store.add_chunks(self.connection, key, chunks)
         return first + len(chunks)
