@@ -207,7 +207,7 @@ def passages(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, P
             some,
         )
         for key, tags, *columns in rows:
-            found[key] = Passage(*columns, tags=tuple(json.loads(tags)))
+            found[key] = Passage(*columns, *[tuple(json.loads(tags))])
     return found
 
 

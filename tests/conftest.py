@@ -1,0 +1,62 @@
+"""What all tests share: small corpora on disk, opened with the deterministic embedder."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tamis.corpus import Corpus, index_directory
+from tamis.settings import Settings, load
+
+Files = Mapping[str, str | bytes]
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def write_files(root: Path, files: Files) -> Path:
+    for name, content in files.items():
+        target = root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
+
+
+def test_settings(root: Path, **flags: object) -> Settings:
+    """Settings that depend on nothing but the arguments; the hashing embedder unless said otherwise."""
+    given = {name.replace("__", "."): value for name, value in flags.items()}
+    return load(root, {"model.name": "hashing"} | given, environment={"HOME": "/nonexistent"})
+
+
+test_settings.__test__ = False  # type: ignore[attr-defined]
+
+
+def open_corpus(root: Path, **flags: object) -> Corpus:
+    """An indexed corpus over a folder."""
+    settings = test_settings(root, **flags)
+    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    corpus.refresh()
+    return corpus
+
+
+@pytest.fixture
+def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
+    """Write files below a fresh root and index them: `corpus_of({"a.md": "# A"}, search__limit=3)`."""
+    opened: list[Corpus] = []
+
+    def make(files: Files, **flags: object) -> Corpus:
+        root = write_files(tmp_path / f"root{len(opened)}", files)
+        root.mkdir(exist_ok=True)
+        opened.append(open_corpus(root, **flags))
+        return opened[-1]
+
+    yield make
+    for corpus in opened:
+        corpus.close()
+
+
+@pytest.fixture(autouse=True)
+def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's own configuration must not reach the tests."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CONFIG_HOME", "TAMIS_INDEX_DIR"):
+        monkeypatch.delenv(name, raising=False)
