@@ -117,14 +117,15 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Pl
     changed: list[Entry] = []
     unchanged: list[Entry] = []
     skipped: list[Skipped] = []
-    for item in walk(root, rules):
+    warnings: list[str] = []
+    for item in walk(root, rules, warnings.append):
         if isinstance(item, Skipped):
             skipped.append(item)
         elif is_unchanged(item, known.get(item.path), wanted):
             unchanged.append(item)
         else:
             changed.append(item)
-    return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(rules.warnings))
+    return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 
 def rules_of(root: Path, settings: Settings) -> Rules:

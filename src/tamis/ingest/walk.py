@@ -6,7 +6,7 @@ root would only show it twice, a link to something outside would leave. So loops
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -41,12 +41,19 @@ def checked_root(path: str | os.PathLike[str]) -> Path:
     return given.resolve()
 
 
-def walk(root: Path, rules: Rules) -> Iterator[Entry | Skipped]:
-    """Everything below the root, folders in the order of their names; an ignored folder is one entry."""
-    return _walk(root, str(root), "", rules)
+def walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:
+    """Everything below the root, folders in the order of their names; an ignored folder is one entry.
+
+    `warn` hears of ignore files that could not be used.
+    """
+    for message in rules.warnings:
+        warn(message)
+    return _walk(root, str(root), "", rules, warn)
 
 
-def _walk(root: Path, folder: str, prefix: str, rules: Rules) -> Iterator[Entry | Skipped]:
+def _walk(
+    root: Path, folder: str, prefix: str, rules: Rules, warn: Callable[[str], None]
+) -> Iterator[Entry | Skipped]:
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
@@ -56,10 +63,12 @@ def _walk(root: Path, folder: str, prefix: str, rules: Rules) -> Iterator[Entry 
     for entry in entries:
         if entry.name == INDEX_FOLDER:  # ours: not a file that anybody would look for
             continue
-        yield from _visit(root, entry, f"{prefix}{entry.name}", rules)
+        yield from _visit(root, entry, f"{prefix}{entry.name}", rules, warn)
 
 
-def _visit(root: Path, entry: os.DirEntry[str], path: str, rules: Rules) -> Iterator[Entry | Skipped]:
+def _visit(
+    root: Path, entry: os.DirEntry[str], path: str, rules: Rules, warn: Callable[[str], None]
+) -> Iterator[Entry | Skipped]:
     try:
         is_folder = entry.is_dir(follow_symlinks=False)
         verdict = rules.verdict(entry.name, is_folder)
@@ -70,7 +79,10 @@ def _visit(root: Path, entry: os.DirEntry[str], path: str, rules: Rules) -> Iter
         elif entry.is_symlink():
             yield _link(root, entry, path)
         elif is_folder:
-            yield from _walk(root, entry.path, f"{path}/", rules.enter(entry.name))
+            inner = rules.enter(entry.name)
+            for message in inner.warnings[len(rules.warnings) :]:
+                warn(message)
+            yield from _walk(root, entry.path, f"{path}/", inner, warn)
         else:
             yield _file(entry, path)
     except OSError as error:  # it vanished, or its folder may be listed but not entered
