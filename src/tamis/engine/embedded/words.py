@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine.embedded.ranked import Rows, Scores, best
-from tamis.text import WordCache
+from tamis.text import TermNumbers
 
 Array = NDArray[Any]
 
@@ -41,12 +41,9 @@ class Postings:
 
     def __init__(self, boosts: Sequence[float]) -> None:
         self.boosts = np.array(boosts, np.float64)
-        self.words = WordCache()
+        self.numbers = TermNumbers()
         self.terms: list[int] = []  # term numbers, run after run
         self.runs: list[tuple[int, int, int]] = []  # row, field, length
-
-    def number(self, text: str) -> list[int]:
-        return self.words.numbers(text)
 
     def add(self, row: int, field: int, terms: Sequence[int]) -> None:
         if terms:
@@ -54,7 +51,7 @@ class Postings:
             self.runs.append((row, field, len(terms)))
 
     def arrays(self) -> dict[str, Array]:
-        names = [name.encode("utf-8", "surrogatepass") for name in self.words.names]
+        names = [name.encode("utf-8", "surrogatepass") for name in self.numbers.names]
         order = sorted(range(len(names)), key=names.__getitem__)
         place = np.empty(len(names), np.int64)
         place[order] = np.arange(len(names))

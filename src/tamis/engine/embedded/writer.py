@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,7 +137,7 @@ class Writer:
             "category": document.front.category,
             "modified": document.modified,
             "tags": json.dumps(document.front.tags),
-            **asdict(prepared.state),
+            **{name: getattr(prepared.state, name) for name in FileState.__slots__},
         }
         key = store.add_document(self.connection, columns)
         chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
@@ -276,7 +276,7 @@ def _document_terms(postings: words.Postings, document: Document) -> list[tuple[
         "author": front.author,
         "category": front.category,
     }
-    return [(words.FIELDS.index(field), postings.number(text)) for field, text in texts.items() if text]
+    return [(words.FIELDS.index(field), postings.numbers.of(text)) for field, text in texts.items() if text]
 
 
 def _add_row(
@@ -284,8 +284,8 @@ def _add_row(
 ) -> None:
     for field, terms in shared:
         postings.add(row, field, terms)
-    postings.add(row, words.FIELDS.index("headers"), postings.number(headers))
-    postings.add(row, words.FIELDS.index("body"), postings.number(body))
+    postings.add(row, words.FIELDS.index("headers"), postings.numbers.of(headers))
+    postings.add(row, words.FIELDS.index("body"), postings.numbers.of(body))
 
 
 def _merged_files(

@@ -1,0 +1,265 @@
+"""Speed, as ratios against the bare parts measured in the same run.
+
+    python benchmarks/speed.py [--corpus FOLDER] [--only a,b,c,d,e] [--json]
+
+Machines differ and are noisy; ratios of things measured alternately in one process hold. FOLDER is
+any folder of text (default: the GitHub docs of ../shared/data when they are there, else the Python
+standard library). Nothing here is a test: the figures are for docs/benchmarks.md and for eyes.
+
+a  indexing with the default model         / embedding the same chunk texts with the bare embedder
+b  words-only indexing                     / bm25s tokenising and indexing the same chunks
+c  warm search at 100k chunks, no embedding / the bare exact scan of the vectors; and with 1 % allowed
+d  tamis --help                            / python -c pass
+e  cold tamis search at 5k chunks          / a process that imports the libraries and loads the model
+"""
+
+import argparse
+import gzip
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tamis.build import build, survey_texts
+from tamis.corpus import Corpus, Silent
+from tamis.engine.embedded import vectors
+from tamis.engine.embedded.reader import Reader
+from tamis.filters import Under
+from tamis.models.embed import load_embedder
+from tamis.search.pipeline import Question, search
+from tamis.settings import load
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+TAMIS = [sys.executable, "-m", "tamis"]
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def alternate(first: Callable[[], object], second: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """Median seconds of two actions, run in turns."""
+    pairs = [(seconds(first), seconds(second)) for _ in range(rounds)]
+    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+
+
+def write_corpus(target: Path, source: Path | None) -> Path:
+    if source:
+        return source
+    packed = SHARED / "ghdocs" / "corpus.jsonl.gz"
+    if not packed.exists():
+        return Path(sysconfig.get_paths()["stdlib"])
+    for line in gzip.open(packed, "rt", encoding="utf-8"):
+        document = json.loads(line)
+        file = target / document["path"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(document["text"], encoding="utf-8")
+    return target
+
+
+def some_of(source: Path, target: Path, files: int) -> Path:
+    """The first files of a corpus, as a root of their own."""
+    for file in sorted(p for p in source.rglob("*") if p.suffix in {".md", ".py"} and p.is_file())[:files]:
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    return target
+
+
+def settings_for(root: Path, model: str):
+    return load(
+        root, {"model.name": model, "ignore.default_exclusions": False}, environment={"HOME": str(root)}
+    )
+
+
+def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
+    root = some_of(corpus, work / "a", 60)
+    settings = settings_for(root, "granite")
+    embedder = load_embedder("granite")
+    texts = [chunk.embedding_text for document in survey_texts(root, settings) for chunk in document.chunks]
+
+    def ours() -> None:
+        shutil.rmtree(root / ".tamis", ignore_errors=True)
+        build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+
+    embedder.embed_passages(texts[:8])
+    took, bare = alternate(ours, lambda: embedder.embed_passages(texts), 3)
+    return {"chunks": len(texts), "index_s": took, "bare_s": bare, "ratio": took / bare, "allowed": 1.25}
+
+
+def index_words(corpus: Path, work: Path) -> dict[str, float]:
+    import bm25s
+    import Stemmer
+
+    root = some_of(corpus, work / "b", 4000)
+    settings = settings_for(root, "none")
+    texts = [chunk.content for document in survey_texts(root, settings) for chunk in document.chunks]
+
+    def ours() -> None:
+        shutil.rmtree(root / ".tamis", ignore_errors=True)
+        build(root, root / ".tamis", settings, lambda _: None, Silent())
+
+    def theirs() -> None:
+        tokens = bm25s.tokenize(
+            texts, stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False
+        )
+        bm25s.BM25().index(tokens, show_progress=False)
+
+    took, bare = alternate(ours, theirs, 3)
+    return {"chunks": len(texts), "index_s": took, "bm25s_s": bare, "ratio": took / bare, "allowed": 1.5}
+
+
+class MixedEmbedder:
+    """Real vectors for a few texts; mixtures of them, which lie as real ones do, for all others."""
+
+    name, fingerprint, dimension = "mixed", "mixed:1", 384
+
+    def __init__(self, seeds: np.ndarray) -> None:
+        self.seeds = seeds
+        self.random = np.random.default_rng(7)
+
+    def embed_passages(self, texts):
+        pick = self.random.integers(0, len(self.seeds), (2, len(texts)))
+        mixed = 0.7 * self.seeds[pick[0]] + 0.3 * self.seeds[pick[1]]
+        mixed += self.random.normal(0, 0.01, mixed.shape)
+        return (mixed / np.linalg.norm(mixed, axis=1, keepdims=True)).astype(np.float32)
+
+    def embed_query(self, text):
+        return self.seeds[len(text) % len(self.seeds)]
+
+
+def large_root(corpus: Path, work: Path, chunks: int) -> Path:
+    """A root of about so many chunks: the corpus, several times over, below numbered folders."""
+    root = work / "c"
+    files = sorted(p for p in corpus.rglob("*") if p.suffix in {".md", ".py"} and p.is_file())
+    size = sum(p.stat().st_size for p in files)
+    copies = max(1, round(chunks * 700 / size) + 1)
+    for copy in range(copies):
+        for at, file in enumerate(files):
+            target = root / f"part{(copy * len(files) + at) % 100:02}" / f"copy{copy}" / f"{at}{file.suffix}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+    return root
+
+
+def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, float]:
+    root = large_root(corpus, work, chunks)
+    settings = settings_for(root, "")
+    small = some_of(corpus, work / "seeds", 60)
+    texts = [c.embedding_text for d in survey_texts(small, settings) for c in d.chunks][:400]
+    real = load_embedder("granite")
+    embedder = MixedEmbedder(real.embed_passages(texts))
+    queries = ["how do I configure a runner", "delete a repository", "authentication token", "billing for teams",
+               "protect a branch from force pushes", "workflow syntax", "webhook events", "two factor"]  # fmt: skip
+    vectors_of = {query: real.embed_query(query) for query in queries}
+    build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+    reader = Reader(root / ".tamis")
+    figures: dict[str, float] = {}
+    with reader.snapshot() as snapshot:
+        figures["chunks"] = snapshot.state.chunks
+        figures["segments"] = len(snapshot.view.segments)
+        one_percent = Under("part07")
+        narrow = Question(text="", filter=one_percent)
+        figures["allowed_share"] = snapshot.allow(one_percent).chunks / snapshot.state.chunks
+
+        def ask(query: str, question: Question) -> None:
+            asked = Question(text=query, filter=question.filter)
+            search(snapshot, asked, lambda text: vectors_of[text])
+
+        def scan(query: str) -> None:
+            for segment in snapshot.view.segments:
+                vectors.nearest(segment.vectors, vectors_of[query], None, 20)
+
+        def plain(query: str) -> None:
+            for segment in snapshot.view.segments:
+                scores = segment.vectors["full"] @ vectors_of[query]
+                np.argpartition(scores, -20)[-20:]
+
+        times: dict[str, list[float]] = {"all": [], "narrow": [], "scan": [], "float32": []}
+        for _ in range(12):
+            for query in queries:
+                times["all"].append(seconds(lambda q=query: ask(q, Question(text=q))))
+                times["scan"].append(seconds(lambda q=query: scan(q)))
+                times["narrow"].append(seconds(lambda q=query: ask(q, narrow)))
+                times["float32"].append(seconds(lambda q=query: plain(q)))
+    for name, values in times.items():
+        figures[f"{name}_ms"] = statistics.median(values[len(queries) :]) * 1000
+    figures["ratio"] = figures["all_ms"] / figures["scan_ms"]
+    figures["allowed"] = 3.0
+    figures["narrow_ratio"] = figures["narrow_ms"] / figures["all_ms"]
+    figures["narrow_allowed"] = 0.5
+    return figures
+
+
+def help_text() -> dict[str, float]:
+    run = lambda *command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
+    script = shutil.which("tamis", path=str(Path(sys.executable).parent)) or "tamis"
+    took, bare = alternate(lambda: run(script, "--help"), lambda: run(sys.executable, "-c", "pass"), 15)
+    return {"help_ms": took * 1000, "python_ms": bare * 1000, "limit_ms": 2 * bare * 1000 + 60}
+
+
+BARE_PROCESS = """
+import numpy, onnxruntime, tokenizers
+from tamis.models.embed import load_embedder
+load_embedder("granite")
+"""
+
+
+def cold_search(corpus: Path, work: Path) -> dict[str, float]:
+    root = some_of(corpus, work / "cold", 600)
+    settings = settings_for(root, "")
+    total = 0
+    for document in survey_texts(root, settings):
+        total += len(document.chunks)
+        if total > 5000:
+            (root / document.path).unlink()
+    real = load_embedder("granite")
+    seeds = real.embed_passages(["alpha", "beta", "gamma", "delta"])
+    fake = MixedEmbedder(seeds)
+    fake.name, fake.fingerprint = real.name, real.fingerprint  # vectors of the real model's shape
+    build(root, root / ".tamis", settings, lambda _: fake, Silent())
+    run = lambda *command: subprocess.run(command, check=False, capture_output=True)  # noqa: E731
+    script = shutil.which("tamis", path=str(Path(sys.executable).parent)) or "tamis"
+    took, bare = alternate(
+        lambda: run(script, "search", "configure a runner", str(root)),
+        lambda: run(sys.executable, "-c", BARE_PROCESS),
+        9,
+    )
+    chunks = Corpus(root, root / ".tamis", settings).status().index.chunks
+    return {"chunks": chunks, "search_s": took, "bare_s": bare, "ratio": took / bare, "allowed": 2.0}
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--corpus", type=Path)
+    arguments.add_argument("--only", default="a,b,c,d,e")
+    arguments.add_argument("--json", action="store_true")
+    given = arguments.parse_args()
+    wanted = given.only.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        corpus = write_corpus(work / "corpus", given.corpus)
+        parts = {
+            "a": lambda: index_with_model(corpus, work),
+            "b": lambda: index_words(corpus, work),
+            "c": lambda: search_large(corpus, work),
+            "d": help_text,
+            "e": lambda: cold_search(corpus, work),
+        }
+        for name in wanted:
+            figures = {key: round(value, 3) for key, value in parts[name]().items()}
+            print(json.dumps({name: figures}) if given.json else f"{name}: {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
