@@ -6,7 +6,9 @@ Raw arguments become a `Question` here, once; the pipeline's answer becomes a `F
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,7 +16,7 @@ from tamis import filters
 from tamis.build import Progress, build, check_model, ignore_options, make_plan, model_facts, model_name
 from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
-from tamis.errors import BadQuery, IndexFault, IndexMissing, UsageError
+from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexMissing, UsageError
 from tamis.filters import Filter
 from tamis.ingest.ignore import explain
 from tamis.ingest.read import Source, read
@@ -165,12 +167,14 @@ class Corpus:
         text, typed = parse_query(_checked_text(query), self.names)
         if not text.strip():
             raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
+        stated = typed & parse_filter(_checked(filter, "filter", str), self.names)
         defaults = self.settings.search
         hidden = defaults.exclude_archived if exclude_archived is None else exclude_archived
+        # A filter that speaks of archived documents itself decides about them itself.
+        hidden = hidden and not include_patterns and not _speaks_of_archive(stated)
         allowed = filters.all_of(
             (
-                typed,
-                parse_filter(_checked(filter, "filter", str), self.names),
+                stated,
                 *self._listed("file", excluded_files, "excluded_files", negate=True),
                 *_pattern_terms(include_patterns, exclude_patterns),
                 *self._any("under", under, "under"),
@@ -182,7 +186,7 @@ class Corpus:
                 *self._single("category", category),
                 *self._single("after", modified_after),
                 *self._single("before", modified_before),
-                *([~self.names.archived] if hidden and not include_patterns and self._hides(typed) else []),
+                *([~self.names.archived] if hidden else []),
             )
         )
         per_document = defaults.max_chunks_per_doc if max_chunks_per_doc is None else max_chunks_per_doc
@@ -209,16 +213,11 @@ class Corpus:
 
     def rebuild(self, progress: Progress | None = None) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
-        usable = self._is_usable()
-        return build(
-            self.root,
-            self.directory,
-            self.settings,
-            self._load,
-            progress or Silent(),
-            rebuild=usable,
-            discard=not usable,
-        )
+        make = partial(build, self.root, self.directory, self.settings, self._load, progress or Silent())
+        if self._is_usable():
+            with suppress(IndexDamaged):  # deeper than a look shows: then what is there is thrown away
+                return make(rebuild=True)
+        return make(discard=True)
 
     def status(self) -> Status:
         with self._reader.snapshot() as snapshot:
@@ -234,7 +233,7 @@ class Corpus:
             index=state,
             model=str(facts.get("model", "")),
             segments=segments,
-            bytes_on_disk=sum(f.stat().st_size for f in self.directory.rglob("*") if f.is_file()),
+            bytes_on_disk=_size(self.directory),
             changed_files=sum(
                 entry.path not in unreadable and _differs(entry, known) for entry in plan.changed
             ),
@@ -264,7 +263,7 @@ class Corpus:
         if not (self.directory / "index.db").exists():
             return True
         try:
-            with Reader(self.directory).snapshot():
+            with closing(Reader(self.directory)) as reader, reader.snapshot():
                 return True
         except IndexFault:
             return False
@@ -304,10 +303,6 @@ class Corpus:
             evidence=candidate.evidence,
         )
 
-    def _hides(self, typed: Filter) -> bool:
-        """A query that speaks of archived documents itself decides about them itself."""
-        return "archived" not in str(typed)
-
     def _single(self, key: str, value: str | None) -> list[Filter]:
         return [] if value is None else [atom(key, (_checked(value, key, str),), self.names)]
 
@@ -329,12 +324,31 @@ def _pattern_terms(include: Sequence[str], exclude: Sequence[str]) -> list[Filte
     ]
 
 
+def _speaks_of_archive(filter: Filter) -> bool:
+    match filter:
+        case filters.And(terms) | filters.Or(terms):
+            return any(_speaks_of_archive(term) for term in terms)
+        case filters.Not(term):
+            return _speaks_of_archive(term)
+    return isinstance(filter, filters.Archived)
+
+
 def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
     names = Names(root=str(root), resolve=os.path.realpath)
     return {
         name: tuple(directory(folder, names) for folder in folders)
         for name, folders in settings.workspaces.items()
     }
+
+
+def _size(folder: Path) -> int:
+    """Bytes below a folder. A writer may be at work: what goes while we count does not count."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.stat(os.path.join(place, name)).st_size
+    return total
 
 
 def _differs(entry: Any, known: dict[str, store.FileState]) -> bool:

@@ -83,7 +83,8 @@ class ChunkAtom(Filter):
 class File(Atom):
     """A file by its name (at any depth) or by its path below the root (C09, C10).
 
-    With a known extension it is that file alone; without one, any file of that name.
+    With a known extension it is that file alone; without one, any file of that name. `./` begins
+    the path of a file that lies in the root itself; `/` begins one outside, which no file has.
     """
 
     name: str
@@ -91,7 +92,7 @@ class File(Atom):
     def matches(self, facts: Facts) -> bool:
         path = nfc(facts.path)
         candidate = path if "/" in self.name else path.rsplit("/", 1)[-1]
-        wanted = self.name.removeprefix("/")
+        wanted = self.name.removeprefix("./")
         if extension(wanted) not in KNOWN_EXTENSIONS:
             return candidate == wanted or without_known_extension(candidate) == wanted
         return candidate == wanted
@@ -125,7 +126,7 @@ class Under(Atom):
         return not self.directory or nfc(facts.path).startswith(f"{self.directory}/")
 
     def __str__(self) -> str:
-        return f"under:{quoted(self.directory)}"
+        return f"under:{quoted(self.directory or '.')}"
 
 
 @dataclass(frozen=True, slots=True)

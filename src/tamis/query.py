@@ -10,9 +10,10 @@ text to search for, so `std::path`, `error: x` and `"type:int"` stay words. A fi
 
 import difflib
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from tamis import filters as f
@@ -27,9 +28,10 @@ _KEYS: Final = (
 )  # fmt: skip
 _CONSTANTS: Final = {"everything": f.EVERYTHING, "nothing": f.NOTHING}
 _TERM: Final = re.compile(rf"-?(?:(?:{'|'.join(_KEYS)}):(?=[^\s:])|is:archived(?=\s|$))")
-_VALUE: Final = r'"(?:[^"\\]|\\.)*"|[^\s"()\[\]|]+'
+_VALUE: Final = r'"(?:[^"\\]|\\.)*+"|[^\s"()\[\]|]++'
 _TOKEN: Final = re.compile(rf"\s*(?:(?P<sign>-)|(?P<mark>[()|])|(?P<key>[\w]+):(?=\S)|(?P<word>{_VALUE}))")
 _LIST: Final = re.compile(rf"\[\s*(?:(?:{_VALUE})\s*)*\]")
+_DAY: Final = 86_400.0  # seconds; in UTC every day has as many
 _DEEPEST: Final = 60  # nested parentheses: beyond this it is noise, and recursion has a limit
 
 
@@ -177,7 +179,7 @@ def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
         "file": lambda: file_atom(value, names),
         "under": lambda: f.Under(directory(value, names)),
         "workspace": lambda: workspace_atom(value, names),
-        "tag": lambda: f.Tag(tag_name(value)),
+        "tag": lambda: tag_atom(value),
         "type": lambda: f.Type(_one_of("chunk type", value, CHUNK_TYPES)),
         "lang": lambda: f.Language(_one_of("language", value.lower(), LANGUAGES)),
         "author": lambda: f.Author(value),
@@ -190,6 +192,13 @@ def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
     if key not in makers:
         raise BadFilter(f"there is no filter {key}:", hint=_nearest(key, _KEYS))
     return makers[key]()
+
+
+def tag_atom(value: str) -> f.Tag:
+    name = tag_name(value)
+    if not name:
+        raise BadFilter(f"{value!r} names no tag", hint="write tag:NAME, or leave the term out")
+    return f.Tag(name)
 
 
 def path_atom(patterns: tuple[str, ...]) -> f.Path:
@@ -207,9 +216,14 @@ def file_atom(value: str, names: Names) -> f.File:
         raise BadFilter(f"{value!r} names no file", hint="give a file name or a path")
     if path.startswith("/"):
         inside = _below_root(path, names)
-        return f.File(f"/{inside}" if inside is not None else path)
+        return f.File(path if inside is None else _at_the_root(inside))
     clean = _without_dots(path)
-    return f.File(f"/{clean}" if "/" in path and "/" not in clean else clean)
+    return f.File(_at_the_root(clean) if "/" in path else clean)
+
+
+def _at_the_root(path: str) -> str:
+    """A path as `File` writes it: one without a slash would mean a name at any depth."""
+    return path if "/" in path else f"./{path}"
 
 
 def directory(value: str, names: Names) -> str:
@@ -284,13 +298,14 @@ def _day_range(text: str) -> tuple[float, float]:
 def _parse_date(text: str) -> tuple[float, float]:
     if re.fullmatch(r"\d{4}", text):
         year = int(text)
-        return _utc(datetime(year, 1, 1)), _utc(datetime(year + 1, 1, 1))
+        return _utc(datetime(year, 1, 1)), _utc(datetime(year, 12, 31)) + _DAY
     if re.fullmatch(r"\d{4}-\d{2}", text):
         first = datetime.strptime(text, "%Y-%m")
-        return _utc(first), _utc((first + timedelta(days=32)).replace(day=1))
+        last = monthrange(first.year, first.month)[1]
+        return _utc(first), _utc(first.replace(day=last)) + _DAY
     moment = datetime.fromisoformat(text)
     if len(text) <= 10:
-        return _utc(moment), _utc(moment + timedelta(days=1))
+        return _utc(moment), _utc(moment) + _DAY
     return _utc(moment), _utc(moment)
 
 

@@ -7,6 +7,7 @@ error that names its neighbour. Every key's meaning stands beside it in its `doc
 """
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -169,7 +170,10 @@ def _lay_project(settings: Settings, root: Path) -> Settings:
     if own.is_file():
         return _lay_file(settings, own)
     if shared.is_file():
-        table = _read_toml(shared).get("tool", {}).get("tamis", {})
+        tools = _read_toml(shared).get("tool", {})
+        table = tools.get("tamis", {}) if isinstance(tools, dict) else {}
+        if not isinstance(table, dict):
+            raise BadSetting(f"tool.tamis must be a table, in {shared}", hint="write: [tool.tamis.search]")
         return _lay_table(settings, table, f"[tool.tamis] in {shared}")
     return settings
 
@@ -185,7 +189,7 @@ def _lay_file(settings: Settings, file: Path, *, must_exist: bool = False) -> Se
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadSetting(f"{file} is not valid TOML: {error}", hint="mend the file") from error
     except OSError as error:
         raise BadSetting(f"cannot read {file}: {error.strerror}", hint="check its permissions") from error
@@ -196,8 +200,10 @@ def _lay_table(settings: Settings, table: Mapping[str, Any], source: str) -> Set
         if section == "workspaces":
             settings = replace(settings, workspaces=_workspaces(values, source))
             continue
-        if section not in _section_names() or not isinstance(values, dict):
+        if section not in _section_names():
             raise _unknown(section, _section_names(), source)
+        if not isinstance(values, dict):
+            raise BadSetting(f"{section} must be a table, in {source}", hint=f"write: [{section}]")
         for name, value in values.items():
             settings = _set(settings, f"{section}.{name}", value, source)
     return settings
@@ -263,10 +269,12 @@ def _check_range(value: object, limits: Mapping[str, Any], name: str, source: st
     if not isinstance(value, int | float):
         return
     low, high = limits["low"], limits["high"]
-    if value != value or (low is not None and value < low) or (high is not None and value > high):
+    low = -math.inf if low is None else low
+    high = math.inf if high is None else high
+    if not low <= value <= high or abs(value) == math.inf:
         raise BadSetting(
             f"{name} is {value} in {source}",
-            hint=f"allowed: {'any' if low is None else low} to {'any' if high is None else high}",
+            hint=f"allowed: {low} to {high}" if high < math.inf else f"allowed: {low} or more",
         )
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import Stemmer
 
 # Raise whenever the same text would give other terms: an index made before is then out of date.
-TOKENIZER_VERSION: Final = 1
+TOKENIZER_VERSION: Final = 2
 
 STOP_WORDS: Final = frozenset(  # the list of the design this grew from
     """
@@ -31,6 +31,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _ASCII: Final = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _HAN_OR_KANA: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_AROUND_TAG: Final = re.compile(r"^[#\s]+|\s+$")
 _CACHE_LIMIT: Final = 400_000  # distinct words; some 60 MB, more than any one corpus we measured needs
 _LONGEST_TERM: Final = 64  # longer "words" are encoded data: nobody types them
 
@@ -49,11 +50,11 @@ class _TermsOf(dict[str, tuple[str, ...]]):
         return terms
 
     def _make(self, word: str) -> tuple[str, ...]:
+        if not word.isascii():  # a sentence without blanks is one "word" here: its pairs are what counts
+            return tuple(term for term in _pairs(word) if len(term) <= _LONGEST_TERM)
         if word in STOP_WORDS or len(word) > _LONGEST_TERM:
             return ()
-        if word.isascii():
-            return (self._stemmer.stemWord(word),) if len(word) > 1 or word.isdigit() else ()
-        return _pairs(word)
+        return (self._stemmer.stemWord(word),) if len(word) > 1 or word.isdigit() else ()
 
 
 class _ForThread(threading.local):
@@ -99,7 +100,8 @@ def _split(text: str) -> list[str]:
     if text.isascii():
         return text.translate(_ASCII).split()
     # Decompose, drop Latin/Greek/Cyrillic accents, compose again (else Hangul stays in pieces).
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    # Fold case once more: a sign such as ㎒ comes apart into letters of either case.
+    decomposed = unicodedata.normalize("NFKD", text.casefold()).casefold()
     return _WORD.findall(unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)))
 
 
@@ -117,7 +119,7 @@ def _pairs(word: str) -> tuple[str, ...]:
 
 def tag_name(tag: str) -> str:
     """Tags compare without case and without the `#` that notes write before them (C102)."""
-    return tag.strip().removeprefix("#").casefold()
+    return _AROUND_TAG.sub("", tag).casefold()
 
 
 def text_hash(text: str) -> bytes:

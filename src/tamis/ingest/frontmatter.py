@@ -1,13 +1,14 @@
 """Front matter: what a document says about itself in a YAML or TOML block at its top. PyYAML lives here.
 
 The block is data from a stranger. YAML aliases are refused (they are how a small block becomes a
-huge one), values are taken only where they are of a kind we know, and a block that does not parse
-stays part of the text, with a warning.
+huge one) and so is deep nesting (which the parsers take onto the stack), values are taken only
+where they are of a kind we know, and a block that does not parse stays part of the text, with a
+warning.
 """
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from tamis.text import tag_name
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _LONGEST: Final = 64_000  # characters; a longer block is no front matter
-_ANCHOR_AND_ALIAS: Final = re.compile(r"&\w.*\*\w", re.DOTALL)
+_DEEPEST: Final = 50  # lists in lists: front matter is flat, and libyaml ends the process at some 20,000
 
 
 def front_matter(text: str) -> tuple[FrontMatter, int, str]:
@@ -29,7 +30,7 @@ def front_matter(text: str) -> tuple[FrontMatter, int, str]:
         return FrontMatter(), 0, ""
     try:
         values = _load(block[1], toml=text.startswith("+"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return FrontMatter(), 0, f"front matter not understood: {error}"
     return _fields(values), block.end(), ""
 
@@ -46,23 +47,26 @@ def _load(block: str, *, toml: bool) -> Mapping[str, Any]:
 def _load_yaml(block: str) -> Any:
     import yaml  # late: a corpus without front matter, and --help, need not pay for it
 
-    if _ANCHOR_AND_ALIAS.search(block) and any(
-        isinstance(event, yaml.AliasEvent) for event in _events(block)
-    ):
-        raise ValueError("YAML aliases are not supported")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as error:
+        if "*" in block or sum(block.count(mark) for mark in "[{-?:") > _DEEPEST:
+            _refuse_bombs(yaml.parse(block, Loader=loader))
+        return yaml.load(block, Loader=loader)
+    except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())[:120]) from error
 
 
-def _events(block: str) -> list[Any]:
-    import yaml
-
-    try:
-        return list(yaml.parse(block, Loader=yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())[:120]) from error
+def _refuse_bombs(events: Iterable[Any]) -> None:
+    """Look at the block's events before anything is made of them."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith(("SequenceStartEvent", "MappingStartEvent"))
+        depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
+        if kind == "AliasEvent":
+            raise ValueError("YAML aliases are not supported")
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")
 
 
 def _fields(values: Mapping[str, Any]) -> FrontMatter:
@@ -79,7 +83,10 @@ def _fields(values: Mapping[str, Any]) -> FrontMatter:
 
 
 def _text(value: object) -> str:
-    return str(value).strip() if isinstance(value, str | int | float | date) else ""
+    try:
+        return str(value).strip() if isinstance(value, str | int | float | date) else ""
+    except ValueError:  # a number of more digits than Python is willing to print
+        return ""
 
 
 def _list(value: object) -> tuple[str, ...]:

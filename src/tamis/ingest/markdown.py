@@ -7,6 +7,7 @@ section too. What a section contains is its exact text, heading included, so not
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final
 
 from tamis.ingest.split import Lines, Span, pieces
@@ -21,7 +22,10 @@ _MARKS: Final = re.compile(
 _CLOSING_HASHES: Final = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 _INLINE_LINK: Final = re.compile(r"!?\[([^\]\[]*)\](?:\([^()\s]*(?:\s[^()]*)?\))?")
 _DECORATION: Final = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
-_NO_PARAGRAPH: Final = re.compile(r"\s*$| {4}|\t| {0,3}(?:[>#|]|[-*+] |\d+[.)] |```|~~~|</?\w)")
+_NO_PARAGRAPH: Final = re.compile(
+    r"\s*$| {4}|\t| {0,3}(?:[>#|]|[-*+] |\d+[.)] |```|~~~|</?\w|(?:=+|-+|([-*_])(?:[ \t]*\1){2,})[ \t]*$)",
+    re.MULTILINE,
+)
 _SEPARATOR: Final = " > "
 
 
@@ -138,6 +142,6 @@ def _together(first: Section, second: Section) -> Section:
     if second.trail[: len(first.trail)] == first.trail:
         trail = second.trail
     else:
-        shared = [a for a, b in zip(first.trail, second.trail, strict=False) if a == b]
-        trail = tuple(shared) or first.trail
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first.trail, second.trail, strict=False))
+        trail = tuple(name for name, _ in pairs) or first.trail
     return Section(first.start, second.end, trail)

@@ -9,7 +9,7 @@ from tamis.model import Chunk, Document, FrontMatter
 from tamis.settings import ChunkingSettings
 
 # Raise whenever the same file would give other chunks: an index made before is then out of date.
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 
 
 def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:

@@ -70,7 +70,8 @@ def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError("no longer a regular file")
-        return source.read(max_bytes + 1), status
+        # No more than there is: a read sets aside what it is asked for, and the limit may be huge.
+        return source.read(min(status.st_size, max_bytes) + 1), status
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> Skipped:

@@ -33,7 +33,7 @@ def pieces(text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span]
     while end - start > sizes.max_chars:
         cut = _cut(text, start, start + sizes.max_chars, whole)
         yield from trimmed(text, (start, cut))
-        start = _overlap_start(text, start, cut, sizes.overlap_chars)
+        start = _overlap_start(text, start, cut, sizes, whole)
     yield from trimmed(text, (start, end))
 
 
@@ -51,9 +51,20 @@ def trimmed(text: str, span: Span) -> Iterator[Span]:
 
 def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
     """Where to end a piece: before a block that would be broken, else after a paragraph, a line, a word."""
-    for block_start, block_end in whole:
-        if start < block_start < limit < block_end and block_start - start >= (limit - start) // 4:
+    inside = [block for block in whole if start <= block[0] < limit and block[1] > start]
+    for block_start, block_end in inside:
+        fits = block_end - block_start <= limit - start
+        if (
+            start < block_start
+            and block_end > limit
+            and (fits or block_start - start >= (limit - start) // 4)
+        ):
             return block_start
+    cut = _natural_cut(text, start, limit)
+    return next((end for begin, end in inside if begin < cut < end <= limit), cut)
+
+
+def _natural_cut(text: str, start: int, limit: int) -> int:
     half = (start + limit) // 2
     for mark in ("\n\n", "\n", " "):
         at = text.rfind(mark, half, limit)
@@ -62,10 +73,18 @@ def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
     return limit
 
 
-def _overlap_start(text: str, start: int, cut: int, overlap: int) -> int:
-    """Where the next piece begins: at the start of a line or word, at most `overlap` before the cut."""
-    earliest = cut - overlap
-    if overlap == 0 or earliest <= start:
+def _overlap_start(text: str, start: int, cut: int, sizes: ChunkingSettings, whole: Sequence[Span]) -> int:
+    """Where the next piece begins: at the start of a line or word, at most `overlap_chars` before the cut.
+
+    At the cut itself where that is the start of a block which would not fit with the overlap.
+    """
+    earliest = cut - sizes.overlap_chars
+    if sizes.overlap_chars == 0 or earliest <= start:
+        return cut
+    if any(
+        begin == cut and sizes.max_chars - sizes.overlap_chars < end - begin <= sizes.max_chars
+        for begin, end in whole
+    ):
         return cut
     line = text.find("\n", earliest, cut)
     if 0 <= line < cut - 1:

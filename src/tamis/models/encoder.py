@@ -62,11 +62,9 @@ class Encoder:
 
 
 def worker_threads(configured: int) -> int:
-    return (
-        configured or len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    if configured:
+        return configured
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> Any:

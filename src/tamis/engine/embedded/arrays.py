@@ -39,6 +39,15 @@ def write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
         os.fsync(out.fileno())
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last, as `fsync` does for the bytes of a file."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _lay_out(arrays: Mapping[str, Array]) -> tuple[bytes, dict[str, int]]:
     """The header, padded so that places can be fixed before it is written."""
     room = 512 + 160 * len(arrays)

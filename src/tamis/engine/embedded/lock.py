@@ -20,8 +20,9 @@ def writer_lock(directory: Path, timeout: float, waiting: Callable[[str], None])
         handle = os.open(directory / "writer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _acquire(handle, directory, timeout, waiting)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
+        with storage_faults(directory):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
         yield
     finally:
         os.close(handle)

@@ -29,7 +29,7 @@ class View:
     state: IndexState
     facts: Mapping[str, Any]
     segments: tuple[Segment, ...]
-    documents: dict[int, dict[int, Facts]]  # by segment, read when a filter first asks
+    documents: dict[str, dict[int, Facts]]  # by segment folder, read when a filter first asks
     allowed: dict[Filter, Allowed]
 
 
@@ -69,10 +69,10 @@ class EmbeddedSnapshot:
         return mask if living is None else mask & living
 
     def _facts(self, segment: Segment) -> dict[int, Facts]:
-        known = self.view.documents
-        if segment.record.id not in known:
-            known[segment.record.id] = store.segment_facts(self.connection, segment.record.id)
-        return known[segment.record.id]
+        known, folder = self.view.documents, segment.record.folder
+        if folder not in known:
+            known[folder] = store.segment_facts(self.connection, segment.record.id)
+        return known[folder]
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
@@ -98,6 +98,14 @@ class EmbeddedSnapshot:
 def _hits(segment: Segment, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Hit]:
     keys = segment.rows["chunk"][rows].tolist()
     return [Hit(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
+
+
+def _file_number(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class Reader:
@@ -127,12 +135,21 @@ class Reader:
         self._connections.clear()
 
     def _connection(self) -> sqlite3.Connection:
-        if not hasattr(self._threads, "connection"):
-            connection = store.open_reader(self.directory)
-            self._threads.connection = connection
-            self._connections.append(connection)
-        known: sqlite3.Connection = self._threads.connection
-        return known
+        """This thread's connection; a new one when index.db itself was replaced.
+
+        While the old file is open its number cannot be given to another, so the comparison is safe.
+        """
+        file = _file_number(self.directory / "index.db")
+        known: sqlite3.Connection | None = getattr(self._threads, "connection", None)
+        if known is not None and file in (None, self._threads.file):
+            return known
+        connection = store.open_reader(self.directory)
+        if known is not None:
+            self._connections.remove(known)
+            known.close()
+        self._threads.connection, self._threads.file = connection, file
+        self._connections.append(connection)
+        return connection
 
     def _begin(self, connection: sqlite3.Connection) -> View:
         """Start a reading transaction and open its generation's segments.
@@ -153,29 +170,36 @@ class Reader:
         raise IndexDamaged(self.directory, f"{missing.filename} is missing") from missing
 
     def _current(self, connection: sqlite3.Connection) -> View:
-        generation = store.generation(connection)
+        facts = store.facts(connection)
         view = self._view
-        if view is not None and view.state.generation == generation:
+        if view is not None and view.facts == facts:
             return view
         with self._lock:
-            self._view = self._load(connection)
+            self._view = self._load(connection, facts)
             return self._view
 
-    def _load(self, connection: sqlite3.Connection) -> View:
-        facts = store.facts(connection)
+    def _load(self, connection: sqlite3.Connection, facts: Mapping[str, Any]) -> View:
+        """Open a generation with what an earlier one has open already.
+
+        Only an earlier one: a thread that began before another may come here after it, and what
+        was read of a later generation knows nothing of documents that are gone by then. Segments
+        are known by their folders, whose names are never used again (their keys are).
+        """
         documents, chunks = store.count(connection)
         state = IndexState(
             facts["generation"], documents, chunks, facts["pending"], iso_time(facts["built_at"])
         )
-        before = {segment.record.id: segment for segment in self._view.segments} if self._view else {}
+        view = self._view
+        earlier = view if view and view.state.generation <= state.generation else None
+        before = {segment.record.folder: segment for segment in earlier.segments} if earlier else {}
         records = store.segments(connection)
-        segments = tuple(self._open(record, before.get(record.id)) for record in records)
+        segments = tuple(self._open(record, before.get(record.folder)) for record in records)
         kept = {
-            record.id: self._view.documents[record.id]
+            record.folder: earlier.documents[record.folder]
             for record in records
-            if self._view
-            and record.id in self._view.documents
-            and before[record.id].record.revision == record.revision
+            if earlier
+            and record.folder in earlier.documents
+            and before[record.folder].record.revision == record.revision
         }
         return View(state, facts, segments, kept, {})
 

@@ -5,7 +5,6 @@ words.bin    postings
 vectors.bin  vectors; of width 0 when the index has no model
 """
 
-import os
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine.embedded import words
-from tamis.engine.embedded.arrays import Truncated, map_arrays, write_arrays
+from tamis.engine.embedded.arrays import Truncated, map_arrays, sync_folder, write_arrays
 from tamis.engine.embedded.store import SegmentRecord
 from tamis.errors import IndexDamaged
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Type
@@ -45,9 +44,9 @@ def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
     partial.mkdir(parents=True, mode=0o700)
     for file, arrays in files.items():
         write_arrays(partial / f"{file}.bin", arrays)
-    _sync_folder(partial)
+    sync_folder(partial)
     partial.rename(home / name)
-    _sync_folder(home)
+    sync_folder(home)
     return name
 
 
@@ -57,14 +56,6 @@ def sweep(home: Path, known: set[str]) -> None:
         for entry in home.iterdir():
             if entry.name not in known:
                 shutil.rmtree(entry, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Segment:
@@ -83,6 +74,7 @@ class Segment:
         """The same segment after some of its documents went: files and filter masks still hold."""
         same = copy(self)
         same.record = record
+        same._masks = dict(self._masks)  # not shared: later masks know less of the documents that went
         return same
 
     @property

@@ -6,18 +6,21 @@ that brings their documents, so that a crash at any instant leaves the last gene
 
 import json
 import sqlite3
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tamis.engine.embedded.arrays import sync_folder
 from tamis.errors import IndexDamaged, IndexLocked, IndexMismatch, StorageFault
 from tamis.model import Chunk, Facts, Passage, Skipped
 
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
+_BESIDE: Final = ("-wal", "-shm")  # SQLite's files beside a database
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
@@ -68,14 +71,18 @@ class SegmentRecord:
 
 def open_writer(directory: Path) -> sqlite3.Connection:
     """A connection that may write; makes the database when there is none. The caller holds the lock."""
+    file = directory / "index.db"
     with database_faults(directory):
-        connection = sqlite3.connect(directory / "index.db", isolation_level=None)
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        if _version(connection) == (0, 0):
-            _create(connection)
-        _check_version(connection, directory)
+        if not file.exists() or not file.stat().st_size:
+            _create(file)
+        connection = sqlite3.connect(file, isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            _check_version(connection, directory)
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
@@ -84,18 +91,35 @@ def open_reader(directory: Path) -> sqlite3.Connection:
     with database_faults(directory):
         address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        _check_version(connection, directory)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            _check_version(connection, directory)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    with transaction(connection):
-        for statement in _SCHEMA.split(";\n"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        set_facts(connection, {"generation": 0, "pending": 0, "built_at": 0.0})
+def _create(file: Path) -> None:
+    """Make the database aside and give it its name when it is whole: a reader may look at any moment.
+
+    What a database that was here before has left goes first: SQLite would take its log for ours.
+    """
+    partial = file.with_name("index.db.partial")
+    for name in (partial.name, *(f"{name}{end}" for name in (file.name, partial.name) for end in _BESIDE)):
+        file.with_name(name).unlink(missing_ok=True)
+    with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        with transaction(connection):
+            for statement in _SCHEMA.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            set_facts(
+                connection, {"generation": 0, "pending": 0, "built_at": 0.0, "identity": uuid.uuid4().hex}
+            )
+    partial.replace(file)
+    sync_folder(file.parent)
 
 
 def _version(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -105,7 +129,7 @@ def _version(connection: sqlite3.Connection) -> tuple[int, int]:
 
 def _check_version(connection: sqlite3.Connection, directory: Path) -> None:
     application, version = _version(connection)
-    if (application, version) == (0, 0):
+    if (application, version) == (0, 0) and not connection.execute("PRAGMA schema_version").fetchone()[0]:
         raise IndexDamaged(directory, "index.db is empty")
     if application != _APPLICATION_ID:
         raise IndexDamaged(directory, "index.db is some other program's database")
@@ -130,7 +154,8 @@ def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterat
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite has rolled back by itself when the disk is full
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
