@@ -94,7 +94,7 @@ def random_atom(choose: random.Random, documents: list[Facts]) -> f.Filter:
     folder, _, name = path.rpartition("/")
     tags = sorted({tag for facts in documents for tag in facts.tags}) or ["none-here"]
     makers = (
-        lambda: f.File(choose.choice([name, path, name.rsplit(".", 1)[0]])),
+        lambda: f.File((choose.choice([name, f"/{path}", name.rsplit(".", 1)[0]]),)),
         lambda: f.Path(
             (choose.choice([f"{folder}/**", f"*{name[-7:]}", f"/{path}", f"{name[:2]}*", "*.md", "**/a*"]),)
         ),

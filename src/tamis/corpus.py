@@ -16,7 +16,7 @@ from tamis import filters
 from tamis.build import Progress, build, check_model, ignore_options, make_plan, model_facts, model_name
 from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
-from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexMissing, UsageError
+from tamis.errors import BadFilter, BadQuery, BadSetting, IndexDamaged, IndexFault, IndexMissing, UsageError
 from tamis.filters import Filter
 from tamis.ingest.ignore import explain
 from tamis.ingest.read import Source, read
@@ -171,14 +171,14 @@ class Corpus:
         defaults = self.settings.search
         hidden = defaults.exclude_archived if exclude_archived is None else exclude_archived
         # A filter that speaks of archived documents itself decides about them itself.
-        hidden = hidden and not include_patterns and not _speaks_of_archive(stated)
+        hidden = hidden and not include_patterns and self.names.archived not in filters.atoms(stated)
         allowed = filters.all_of(
             (
                 stated,
-                *self._listed("file", excluded_files, "excluded_files", negate=True),
+                *self._without_files(excluded_files),
                 *_pattern_terms(include_patterns, exclude_patterns),
                 *self._any("under", under, "under"),
-                *self._listed("tag", tags, "tags"),
+                *self._each("tag", tags, "tags"),
                 *self._any("type", chunk_types, "chunk_types"),
                 *self._any("lang", languages, "languages"),
                 *self._single("workspace", workspace),
@@ -278,7 +278,7 @@ class Corpus:
             stats=_stats(answer, documents),
             timings_ms=dict(answer.timings_ms),
             index=snapshot.state,
-            hints=_hints(answer, snapshot.state),
+            hints=_hints(question, answer, snapshot),
         )
 
     def _result(self, candidate: Candidate) -> Result:
@@ -307,12 +307,15 @@ class Corpus:
         return [] if value is None else [atom(key, (_checked(value, key, str),), self.names)]
 
     def _any(self, key: str, values: Sequence[str], name: str) -> list[Filter]:
-        atoms = [atom(key, (value,), self.names) for value in _checked_list(values, name)]
-        return [filters.any_of(atoms)] if atoms else []
+        alternatives = self._each(key, values, name)
+        return [filters.any_of(alternatives)] if alternatives else []
 
-    def _listed(self, key: str, values: Sequence[str], name: str, *, negate: bool = False) -> list[Filter]:
-        atoms = [atom(key, (value,), self.names) for value in _checked_list(values, name)]
-        return [~each for each in atoms] if negate else list(atoms)
+    def _each(self, key: str, values: Sequence[str], name: str) -> list[Filter]:
+        return [atom(key, (value,), self.names) for value in _checked_list(values, name)]
+
+    def _without_files(self, values: Sequence[str]) -> list[Filter]:
+        names = _checked_list(values, "excluded_files")
+        return [~atom("file", names, self.names)] if names else []
 
 
 def _pattern_terms(include: Sequence[str], exclude: Sequence[str]) -> list[Filter]:
@@ -324,21 +327,15 @@ def _pattern_terms(include: Sequence[str], exclude: Sequence[str]) -> list[Filte
     ]
 
 
-def _speaks_of_archive(filter: Filter) -> bool:
-    match filter:
-        case filters.And(terms) | filters.Or(terms):
-            return any(_speaks_of_archive(term) for term in terms)
-        case filters.Not(term):
-            return _speaks_of_archive(term)
-    return isinstance(filter, filters.Archived)
-
-
 def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
     names = Names(root=str(root), resolve=os.path.realpath)
-    return {
-        name: tuple(directory(folder, names) for folder in folders)
-        for name, folders in settings.workspaces.items()
-    }
+    try:
+        return {
+            name: tuple(directory(folder, names) for folder in folders)
+            for name, folders in settings.workspaces.items()
+        }
+    except BadFilter as error:
+        raise BadSetting(f"workspaces: {error.message}", hint=error.hint) from error
 
 
 def _size(folder: Path) -> int:
@@ -371,12 +368,16 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
     }
 
 
-def _hints(answer: Answer, state: IndexState) -> tuple[str, ...]:
+def _hints(question: Question, answer: Answer, snapshot: EmbeddedSnapshot) -> tuple[str, ...]:
+    state = snapshot.state
     hints = []
     if not state.documents:
         hints.append("the index is empty: no text files were found (see: tamis status)")
     elif not answer.allowed.documents:
         hints.append("the filter lets no document through")
+        tags = [each for each in filters.atoms(question.filter) if isinstance(each, filters.Tag)]
+        unused = [tag.name for tag in tags if not snapshot.allow(tag).documents]
+        hints += [f"no document has the tag {name}" for name in unused]
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)

@@ -9,7 +9,7 @@ query language; `tamis.query.parse_filter` reads it back.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -81,24 +81,26 @@ class ChunkAtom(Filter):
 
 @dataclass(frozen=True, slots=True)
 class File(Atom):
-    """A file by its name (at any depth) or by its path below the root (C09, C10).
+    """Any of some files, each by its name (at any depth) or, with a leading `/`, by its path (C09, C10).
 
-    With a known extension it is that file alone; without one, any file of that name. `./` begins
-    the path of a file that lies in the root itself; `/` begins one outside, which no file has.
+    With a known extension it is that file alone; without one, any file of that name.
     """
 
-    name: str
+    names: tuple[str, ...]
 
     def matches(self, facts: Facts) -> bool:
+        names = _set_of(self.names)
         path = nfc(facts.path)
-        candidate = path if "/" in self.name else path.rsplit("/", 1)[-1]
-        wanted = self.name.removeprefix("./")
-        if extension(wanted) not in KNOWN_EXTENSIONS:
-            return candidate == wanted or without_known_extension(candidate) == wanted
-        return candidate == wanted
+        base = path.rsplit("/", 1)[-1]
+        if base in names or f"/{path}" in names:
+            return True
+        stem = without_known_extension(path)
+        if stem == path or extension(stem) in KNOWN_EXTENSIONS:
+            return False  # a name with a known extension means that extension
+        return stem.rsplit("/", 1)[-1] in names or f"/{stem}" in names
 
     def __str__(self) -> str:
-        return f"file:{quoted(self.name)}"
+        return f"file:{_quoted_list(self.names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +113,17 @@ class Path(Atom):
         return _compiled(self.patterns).selects(facts.path)
 
     def __str__(self) -> str:
-        if len(self.patterns) == 1:
-            return f"path:{quoted(self.patterns[0])}"
-        return "path:[" + " ".join(quoted(pattern) for pattern in self.patterns) + "]"
+        return f"path:{_quoted_list(self.patterns)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Under(Atom):
-    """Files below a directory; `` is the root itself."""
+    """Files below a directory."""
 
     directory: str
 
     def matches(self, facts: Facts) -> bool:
-        return not self.directory or nfc(facts.path).startswith(f"{self.directory}/")
+        return nfc(facts.path).startswith(f"{self.directory}/")
 
     def __str__(self) -> str:
         return f"under:{quoted(self.directory or '.')}"
@@ -137,7 +137,7 @@ class Workspace(Atom):
     directories: tuple[str, ...]
 
     def matches(self, facts: Facts) -> bool:
-        return any(Under(directory).matches(facts) for directory in self.directories)
+        return any(not folder or Under(folder).matches(facts) for folder in self.directories)
 
     def __str__(self) -> str:
         return f"workspace:{quoted(self.name)}"
@@ -315,9 +315,30 @@ def quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def _quoted_list(values: tuple[str, ...]) -> str:
+    return quoted(values[0]) if len(values) == 1 else "[" + " ".join(map(quoted, values)) + "]"
+
+
 def _operand(term: Filter) -> str:
     compound = isinstance(term, And | Or) and bool(term.terms)
     return f"({term})" if compound else str(term)
+
+
+def atoms(filter: Filter) -> Iterator[Filter]:
+    """Every atom in a filter, in order."""
+    match filter:
+        case And(terms) | Or(terms):
+            for term in terms:
+                yield from atoms(term)
+        case Not(term):
+            yield from atoms(term)
+        case _:
+            yield filter
+
+
+@lru_cache(maxsize=256)
+def _set_of(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names)
 
 
 @lru_cache(maxsize=256)

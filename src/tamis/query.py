@@ -30,7 +30,8 @@ _CONSTANTS: Final = {"everything": f.EVERYTHING, "nothing": f.NOTHING}
 _TERM: Final = re.compile(rf"-?(?:(?:{'|'.join(_KEYS)}):(?=[^\s:])|is:archived(?=\s|$))")
 _VALUE: Final = r'"(?:[^"\\]|\\.)*+"|[^\s"()\[\]|]++'
 _TOKEN: Final = re.compile(rf"\s*(?:(?P<sign>-)|(?P<mark>[()|])|(?P<key>[\w]+):(?=\S)|(?P<word>{_VALUE}))")
-_LIST: Final = re.compile(rf"\[\s*(?:(?:{_VALUE})\s*)*\]")
+# Possessive throughout: a list that is never closed must not be tried in every possible split.
+_LIST: Final = re.compile(rf"\[\s*+(?:(?:{_VALUE})\s*+)*+\]")
 _DAY: Final = 86_400.0  # seconds; in UTC every day has as many
 _DEEPEST: Final = 60  # nested parentheses: beyond this it is noise, and recursion has a limit
 
@@ -65,8 +66,8 @@ def parse_query(text: str, names: Names) -> tuple[str, f.Filter]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where the blank-separated pieces are; a quoted value belongs to its piece."""
-    for piece in re.finditer(r'(?:[^\s"]|"(?:[^"\\]|\\.)*"|")+', text):
+    """Where the blank-separated pieces are; a quoted value and a list belong to their piece."""
+    for piece in re.finditer(rf'(?:[^\s"\[]|"(?:[^"\\]|\\.)*"|{_LIST.pattern}|["\[])+', text):
         yield piece.span()
 
 
@@ -169,15 +170,16 @@ def _literal(value: str) -> str:
 
 
 def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
-    """The atom for a key and its values; only `path` takes more than one."""
+    """The atom for a key and its values; only `path` and `file` take more than one."""
     if key == "path":
         return path_atom(values)
+    if key == "file":
+        return f.File(tuple(file_name(value, names) for value in values))
     value = values[0] if len(values) == 1 else ""
     if not value.strip():
-        raise BadFilter(f"{key}: needs a value", hint=f"write {key}:VALUE, or leave the term out")
+        raise BadFilter(f"{key}: needs one value", hint=f"write {key}:VALUE, or leave the term out")
     makers: dict[str, Callable[[], f.Filter]] = {
-        "file": lambda: file_atom(value, names),
-        "under": lambda: f.Under(directory(value, names)),
+        "under": lambda: under(value, names),
         "workspace": lambda: workspace_atom(value, names),
         "tag": lambda: tag_atom(value),
         "type": lambda: f.Type(_one_of("chunk type", value, CHUNK_TYPES)),
@@ -209,21 +211,21 @@ def path_atom(patterns: tuple[str, ...]) -> f.Path:
     return f.Path(patterns)
 
 
-def file_atom(value: str, names: Names) -> f.File:
-    """A file by name or path, as people and agents write them (C09-C12, C16)."""
+def file_name(value: str, names: Names) -> str:
+    """A file as people and agents write it: `/` and a path below the root, or a bare name (C09-C12, C16)."""
     path = f.nfc(value.strip().replace("\\", "/"))
     if not path.strip("./"):
         raise BadFilter(f"{value!r} names no file", hint="give a file name or a path")
     if path.startswith("/"):
         inside = _below_root(path, names)
-        return f.File(path if inside is None else _at_the_root(inside))
-    clean = _without_dots(path)
-    return f.File(_at_the_root(clean) if "/" in path else clean)
+        return path if inside is None else f"/{inside}"
+    return f"/{_without_dots(path)}" if "/" in path else path
 
 
-def _at_the_root(path: str) -> str:
-    """A path as `File` writes it: one without a slash would mean a name at any depth."""
-    return path if "/" in path else f"./{path}"
+def under(value: str, names: Names) -> f.Filter:
+    """Files below a folder; below the root itself is everything."""
+    folder = directory(value, names)
+    return f.Under(folder) if folder else f.EVERYTHING
 
 
 def directory(value: str, names: Names) -> str:

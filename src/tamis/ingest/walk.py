@@ -38,7 +38,10 @@ def checked_root(path: str | os.PathLike[str]) -> Path:
         raise BadFolder(f"{given} is a file", hint=f"give its folder: {given.parent}")
     if not os.access(given, os.R_OK | os.X_OK):
         raise BadFolder(f"{given} cannot be read: permission denied", hint="check its permissions")
-    return given.resolve()
+    root = given.resolve()
+    if not _storable(str(root)):
+        raise BadFolder(f"{_shown(str(root))} is no valid UTF-8", hint="rename the folder")
+    return root
 
 
 def walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:
