@@ -37,6 +37,26 @@ def open_corpus(root: Path, **flags: object) -> Corpus:
     return corpus
 
 
+def open_in_steps(root: Path, files: Files, **flags: object) -> Corpus:
+    """The same corpus by a longer way: in portions, with files that change and files that come and go.
+
+    Its index has several segments with dead rows in them, and it answers like any other.
+    """
+    settings = test_settings(root, **flags)
+    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    names = sorted(files, reverse=True)
+    for step in range(3):
+        early = dict.fromkeys(names[step + 1::9], "soon to be something else alpha")
+        write_files(root, early | {name: files[name] for name in names[: len(names) * (step + 1) // 3]})
+        write_files(root, {f"gone-{step}.md": "# Gone\n\nalpha beta\n"})
+        corpus.refresh()
+    for step in range(3):
+        (root / f"gone-{step}.md").unlink()
+    write_files(root, files)
+    corpus.refresh()
+    return corpus
+
+
 @pytest.fixture
 def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
     """Write files below a fresh root and index them: `corpus_of({"a.md": "# A"}, search__limit=3)`."""
