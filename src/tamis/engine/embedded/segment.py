@@ -42,10 +42,14 @@ def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
     name = uuid.uuid4().hex
     partial = home / f"{_PARTIAL}{name}"
     partial.mkdir(parents=True, mode=0o700)
-    for file, arrays in files.items():
-        write_arrays(partial / f"{file}.bin", arrays)
-    sync_folder(partial)
-    partial.rename(home / name)
+    try:
+        for file, arrays in files.items():
+            write_arrays(partial / f"{file}.bin", arrays)
+        sync_folder(partial)
+        partial.rename(home / name)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)  # on a full disk, what is half written is in the way
+        raise
     sync_folder(home)
     return name
 
