@@ -35,7 +35,7 @@ from tamis.model import (
 )
 from tamis.models.embed import Embedder, check_name, load_embedder
 from tamis.query import Names, atom, directory, parse_filter, parse_query, path_atom
-from tamis.search.pipeline import Answer, Question, search
+from tamis.search.pipeline import Answer, ArchivePenalty, Question, search
 from tamis.settings import Settings, load
 
 _LONGEST_QUERY: Final = (
@@ -197,6 +197,7 @@ class Corpus:
             min_score=_checked_score(defaults.min_confidence if min_score is None else min_score),
             max_chunks_per_doc=1 if unique else per_document,
             settings=defaults,
+            archive=ArchivePenalty(self.settings.archive),
         )
         return self.ask(query, question)
 
@@ -301,6 +302,7 @@ class Corpus:
             parent_chunk_id=None,
             modified=iso_time(passage.modified),
             evidence=candidate.evidence,
+            boosts=dict(candidate.boosts),
         )
 
     def _single(self, key: str, value: str | None) -> list[Filter]:

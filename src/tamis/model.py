@@ -115,6 +115,7 @@ class Candidate:
     raw_score: float
     score: float
     evidence: tuple[Evidence, ...]
+    boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
 
 
 @dataclass(frozen=True, slots=True)

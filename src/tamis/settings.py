@@ -90,6 +90,8 @@ class ArchiveSettings:
         ),
         "What counts as archived: indexed, but hidden from answers unless asked for.",
     )  # fmt: skip
+    folder_penalty: float = key(0.5, "Factor on the score of what lies in an archived folder.", low=0, high=1)
+    file_penalty: float = key(0.7, "Factor on the score of an archived file elsewhere.", low=0, high=1)
 
 
 @dataclass(frozen=True, slots=True)
