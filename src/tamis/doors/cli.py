@@ -258,6 +258,23 @@ def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_js
 
 
 @cli.command()
+@root_argument
+@click.option("--for", "kind", default="general", metavar="KIND", help="general, react, python, go or rust.")
+@click.option("--force", is_flag=True, help="Replace the file that is there.")
+@click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml.")
+def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
+    """Write an ignore file (.graphragignore) to start from into ROOT."""
+    from tamis.ingest.template import KINDS, write_template
+    from tamis.ingest.walk import checked_root
+
+    if kind not in KINDS:
+        raise click.BadParameter(f"{kind!r} is not one of {', '.join(KINDS)}.", param_hint="--for")
+    name = _settings(root, {"config": config}).ignore.file
+    click.echo(f"wrote {write_template(checked_root(root), kind, name, replace=force)}")
+    return 0
+
+
+@cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
     """Print the completion script of a shell: eval "$(tamis completion bash)"."""

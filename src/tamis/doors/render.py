@@ -35,6 +35,8 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
             yield click.style(
                 f"   {evidence.lane}: rank {evidence.rank}, score {evidence.score:.4f}", dim=True
             )
+        for name, factor in result.boosts.items():
+            yield click.style(f"   {name}: x {factor:g}", dim=True)
     yield ""
 
 
