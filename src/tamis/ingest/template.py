@@ -12,13 +12,12 @@ _HEAD: Final = """\
 #
 # Archived material (.archive/, *_backup/, *.old ...) need not be listed: it is indexed and hidden, and
 # found with `tamis search --archived`. List it here to leave it out altogether.
-
-:include:.gitignore
 """
 
 _GROUPS: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     "general": (
-        ("Build output and dependencies", ("dist/", "build/", "node_modules/", "target/", "__pycache__/", "*.pyc")),
+        ("Build output", ("dist/", "build/", "target/", "__pycache__/", "*.pyc")),
+        ("Dependencies", ("node_modules/",)),
         ("Test fixtures and mocks", ("test/fixtures/", "test/mocks/", "**/__mocks__/")),
         ("Temporary files", ("*.tmp", "*.temp", ".cache/", "tmp/")),
         ("Editors", (".idea/", ".vscode/", "*.swp", "*.swo", "*~")),
@@ -36,7 +35,7 @@ _GROUPS: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
         ("Always in", ("!src/", "!components/", "!pages/", "!public/")),
     ),
     "python": (
-        ("Bytecode and caches", ("__pycache__/", "*.py[cod]", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/")),
+        ("Bytecode and caches", ("__pycache__/", "*.py[cod]", ".mypy_cache/", ".pytest_cache/")),
         ("Environments", (".venv/", "venv/", "env/", ".tox/", ".nox/")),
         ("Build output", ("build/", "dist/", "*.egg-info/", "*.egg")),
         ("Testing", ("htmlcov/", ".coverage*", "tests/fixtures/")),
@@ -58,11 +57,11 @@ _GROUPS: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
 KINDS: Final = tuple(_GROUPS)
 
 
-def template(kind: str, name: str) -> str:
-    groups = (
-        f"# {title}\n" + "".join(f"{pattern}\n" for pattern in patterns) for title, patterns in _GROUPS[kind]
-    )
-    return "\n".join((_HEAD.format(name=name), *groups))
+def template(kind: str, name: str, *, has_gitignore: bool) -> str:
+    """The text of a template; `.gitignore` is included where there is one."""
+    include = [":include:.gitignore\n"] if has_gitignore else []
+    groups = ("\n".join((f"# {title}", *patterns, "")) for title, patterns in _GROUPS[kind])
+    return "\n".join((_HEAD.format(name=name), *include, *groups))
 
 
 def write_template(root: Path, kind: str, name: str, *, replace: bool) -> Path:
@@ -71,5 +70,6 @@ def write_template(root: Path, kind: str, name: str, *, replace: bool) -> Path:
     if target.exists() and not replace:
         raise UsageError(f"{target} is there already", hint="edit it, or give --force to write it anew")
     with storage_faults(root):
-        target.write_text(template(kind, name), encoding="utf-8")
+        text = template(kind, name, has_gitignore=(root / ".gitignore").exists())
+        target.write_text(text, encoding="utf-8")
     return target
