@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -20,7 +20,7 @@ from tamis.errors import BadFilter, BadQuery, BadSetting, IndexDamaged, IndexFau
 from tamis.filters import Filter
 from tamis.ingest.ignore import explain
 from tamis.ingest.read import Source, read
-from tamis.ingest.walk import INDEX_FOLDER, checked_root
+from tamis.ingest.walk import INDEX_FOLDER, checked_root, describe
 from tamis.model import (
     Candidate,
     Facts,
@@ -29,13 +29,15 @@ from tamis.model import (
     Report,
     Result,
     Skipped,
+    WhyNot,
     chunk_id,
     doc_id,
     iso_time,
 )
 from tamis.models.embed import Embedder, check_name, load_embedder
 from tamis.query import Names, atom, directory, parse_filter, parse_query, path_atom
-from tamis.search.pipeline import Answer, ArchivePenalty, Question, search
+from tamis.search import why
+from tamis.search.pipeline import Answer, ArchivePenalty, Embed, Question, search
 from tamis.settings import Settings, load
 
 _LONGEST_QUERY: Final = (
@@ -161,8 +163,12 @@ class Corpus:
         expand_parents: bool | None = None,
         max_hops: int | None = None,
         filter: str = "",
+        why_not: str | None = None,
     ) -> Found:
-        """Search. `None` means "as configured"; an empty list is the same as none."""
+        """Search. `None` means "as configured"; an empty list is the same as none.
+
+        `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
+        """
         _refuse({"rerank": rerank, "mmr": mmr, "expand_parents": expand_parents, "max_hops": max_hops})
         text, typed = parse_query(_checked_text(query), self.names)
         if not text.strip():
@@ -199,14 +205,42 @@ class Corpus:
             settings=defaults,
             archive=ArchivePenalty(self.settings.archive),
         )
-        return self.ask(query, question)
+        return self.ask(query, question, why_not)
 
-    def ask(self, query: str, question: Question) -> Found:
+    def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question."""
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(snapshot)
-            answer = search(snapshot, question, embedder.embed_query if embedder else None)
-            return self._found(query, question, answer, snapshot)
+            embed = embedder.embed_query if embedder else None
+            found = self._found(query, question, search(snapshot, question, embed), snapshot)
+            if why_not is None:
+                return found
+            return replace(found, why_not=self._why_not(snapshot, question, embed, why_not))
+
+    def _why_not(
+        self, snapshot: EmbeddedSnapshot, question: Question, embed: Embed | None, given: str
+    ) -> WhyNot:
+        wanted = atom("file", (_checked(given, "why_not", str),), self.names)
+        indexed = snapshot.documents(wanted)
+        if not indexed:
+            return self._why_not_indexed(snapshot, given)
+        reasons = [why.why_not(snapshot, question, embed, path) for path in indexed]
+        return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
+
+    def _why_not_indexed(self, snapshot: EmbeddedSnapshot, given: str) -> WhyNot:
+        file = os.path.realpath(self.root / given)
+        inside = os.path.relpath(file, self.root)
+        if inside.startswith(".."):
+            return WhyNot(given, "outside the root", f"the root is {self.root}")
+        verdict = explain(self.root, ignore_options(self.settings), inside)
+        if verdict.ignored:
+            return WhyNot(inside, "ignored", describe(verdict))
+        skipped = {item.path: item for item in store.skipped(snapshot.connection)}
+        if inside in skipped:
+            return WhyNot(inside, "skipped", f"{skipped[inside].reason} {skipped[inside].detail}".strip())
+        if os.path.exists(file):
+            return WhyNot(inside, "not indexed", "it came after the last indexing (run: tamis index)")
+        return WhyNot(inside, "no such file")
 
     def refresh(self, progress: Progress | None = None) -> Report:
         """Bring the index up to date with the files."""

@@ -162,6 +162,18 @@ class IndexState:
 
 
 @dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why a file that somebody expected is not in an answer (or that it is)."""
+
+    path: str
+    reason: str  # shown, no such file, outside the root, ignored, skipped, not indexed, archived, filtered...
+    detail: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The answer: results, how they came about, and which index they come from."""
 
@@ -173,9 +185,11 @@ class Found:
     timings_ms: dict[str, float]
     index: IndexState
     hints: tuple[str, ...] = ()
+    why_not: WhyNot | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        asked = {"why_not": self.why_not.to_dict()} if self.why_not else {}
+        return asked | {
             "query": self.query,
             "filter": self.filter,
             "query_type": self.query_type,

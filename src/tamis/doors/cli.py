@@ -113,6 +113,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option(
     "--filter", "filter_text", default="", metavar="F", help="A filter: path:docs/** -tag:draft (a | b)."
 )
+@click.option("--why-not", metavar="FILE", help="Say why FILE is not in the answer.")
 @click.option("--explain", is_flag=True, help="Show why: lanes, ranks, the funnel, times.")
 @json_option
 @quiet_option
@@ -152,6 +153,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "min_score": options["min_score"],
         "unique": options["unique"],
         "filter": options["filter_text"],
+        "why_not": options["why_not"],
     }
 
 

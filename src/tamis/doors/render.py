@@ -19,6 +19,9 @@ def answer(found: Found, *, explain: bool) -> Iterator[str]:
         yield "nothing found"
     for hint in found.hints:
         yield click.style(f"note: {hint}", fg="yellow")
+    if found.why_not:
+        why = found.why_not
+        yield f"{why.path}: {why.reason}" + (f" ({why.detail})" if why.detail else "")
     if explain:
         yield from _funnel(found)
 

@@ -15,7 +15,7 @@ from tamis.engine import Allowed, Hit
 from tamis.engine.embedded import store, vectors, words
 from tamis.engine.embedded.segment import Mask, Segment
 from tamis.errors import IndexDamaged
-from tamis.filters import EVERYTHING, Filter
+from tamis.filters import EVERYTHING, Filter, allows
 from tamis.model import Facts, IndexState, Passage, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
@@ -73,6 +73,15 @@ class EmbeddedSnapshot:
         if folder not in known:
             known[folder] = store.segment_facts(self.connection, segment.record.id)
         return known[folder]
+
+    def documents(self, filter: Filter) -> list[str]:
+        """The paths of the documents that a filter about documents lets through."""
+        return sorted(
+            facts.path
+            for segment in self.view.segments
+            for facts in self._facts(segment).values()
+            if allows(filter, facts, "", None)
+        )
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []

@@ -1,0 +1,72 @@
+"""Why an indexed document is not in an answer: the first thing on the way that kept it out."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tamis.engine import Snapshot
+from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
+from tamis.model import Candidate, WhyNot
+from tamis.search.fuse import fuse
+from tamis.search.pipeline import STAGES, Embed, Question, active_lanes
+from tamis.search.retrieve import retrieve
+
+_DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
+
+
+def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: str) -> WhyNot:
+    """Follow a document through the filter, the lanes and the stages."""
+    keeping_out = list(_keeping_out(snapshot, question.filter, path))
+    if any(isinstance(term, Not) and isinstance(term.term, Archived) for term in keeping_out):
+        return WhyNot(path, "archived", "archived documents are hidden (--archived shows them)")
+    if keeping_out:
+        return WhyNot(path, "filtered", " ".join(str(term) for term in keeping_out))
+    fused = _all_candidates(snapshot, question, embed)
+    if not any(candidate.passage.path == path for candidate in fused):
+        return WhyNot(path, "ranked lower", f"not among the best {len(fused):,} passages")
+    return _lost_at(question, fused, path)
+
+
+def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filter]:
+    """The terms of a filter that let none of a document's passages through."""
+    document = DocumentIs(path)
+    if snapshot.allow(all_of((filter, document))).chunks:
+        return
+    terms = filter.terms if isinstance(filter, And) else (filter,)
+    alone = [term for term in terms if not snapshot.allow(all_of((term, document))).chunks]
+    yield from alone or terms  # each passage may fail at another term: then it is all of them together
+
+
+def _all_candidates(snapshot: Snapshot, question: Question, embed: Embed | None) -> list[Candidate]:
+    lanes = active_lanes(question.settings, embed is not None)
+    vector = embed(question.text) if embed and "meaning" in lanes else None
+    allowed = snapshot.allow(question.filter)
+    depth = max(1, min(allowed.chunks, _DEEPEST))
+    found = retrieve(snapshot, question.text, vector, tuple(lanes), allowed, depth)
+    return fuse(found.rankings, lanes, question.settings.rrf_k_constant)
+
+
+def _lost_at(question: Question, fused: Sequence[Candidate], path: str) -> WhyNot:
+    before: Sequence[Candidate] = fused
+    for name, stage in STAGES.items():
+        after = before if name in question.without else stage(before, question)
+        if not any(candidate.passage.path == path for candidate in after):
+            return WhyNot(path, *_reason(name, question, before, path))
+        before = after
+    place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
+    return WhyNot(path, "shown", f"it is result {place}")
+
+
+def _reason(stage: str, question: Question, before: Sequence[Candidate], path: str) -> tuple[str, str]:
+    best = next(candidate for candidate in before if candidate.passage.path == path)
+    if stage == "threshold":
+        return (
+            "below the threshold",
+            f"its best score is {best.score:.3f}, not {question.min_score:g} or more",
+        )
+    if stage == "same text":
+        twin = next(c for c in before if c.passage.content_hash == best.passage.content_hash)
+        return "same text", f"shown from {twin.passage.path} instead"
+    if stage == "per document":
+        return "document limit", f"a document may have {question.max_chunks_per_doc} passages"
+    place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
+    return "ranked lower", f"its best passage is number {place}, the limit is {question.limit}"
