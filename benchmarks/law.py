@@ -12,11 +12,9 @@ here each text is embedded once and remembered, so that 200 indexes take minutes
 """
 
 import argparse
-import gzip
 import json
 import os
 import random
-import re
 import shutil
 import sys
 import tempfile
@@ -26,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
+from material import write_out
 from tamis import filters as f
 from tamis.build import build
 from tamis.corpus import Corpus, Silent
@@ -53,26 +52,6 @@ class Remembering:
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known.update(zip(new, self.inner.embed_passages(new) if new else [], strict=True))
         return np.array([self.known[text] for text in texts], np.float32).reshape(len(texts), self.dimension)
-
-
-def write_out(source: Path, target: Path) -> Path:
-    """A judged set's corpus as files; any other folder is copied as it is."""
-    packed = next((p for p in (source / "corpus.jsonl", source / "corpus.jsonl.gz") if p.exists()), None)
-    if packed is None:
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(".tamis", ".git"))
-        return target
-    opened = (
-        gzip.open(packed, "rt", encoding="utf-8") if packed.suffix == ".gz" else packed.open(encoding="utf-8")
-    )
-    with opened:
-        for line in opened:
-            document = json.loads(line)
-            name = document.get("path") or re.sub(r"[^\w.-]+", "_", document["_id"])[:150] + ".md"
-            file = target / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            title = f"# {document['title']}\n\n" if document.get("title") and not document.get("path") else ""
-            file.write_text(title + document["text"], encoding="utf-8", newline="")
-    return target
 
 
 def read_queries(source: Path, corpus: Corpus, choose: random.Random) -> list[str]:
@@ -190,7 +169,7 @@ def main() -> int:
                 print(f"{number + 1} filters, {compared} comparisons, {failed} differences", flush=True)
     print(f"documents kept by the filters: {dict(sorted(kinds.items()))}")
     print(
-        f"{given.filters} filters x {given.queries} queries on {len(documents)} documents, model {given.model}:"
+        f"{given.filters} filters x {given.queries} queries, {len(documents)} documents, model {given.model}:"
     )
     print(f"{failed} differences in {compared} comparisons, {time.monotonic() - started:.0f} s")
     return 1 if failed else 0

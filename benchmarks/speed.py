@@ -14,20 +14,25 @@ e  cold tamis search at 5k chunks          / a process that imports the librarie
 """
 
 import argparse
-import gzip
 import json
 import shutil
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from material import (
+    MixedEmbedder,
+    alternate,
+    large_root,
+    seconds,
+    settings_for,
+    some_of,
+    write_corpus,
+)
 from tamis.build import build, survey_texts
 from tamis.corpus import Corpus, Silent
 from tamis.engine.embedded import vectors
@@ -35,51 +40,8 @@ from tamis.engine.embedded.reader import Reader
 from tamis.filters import Under
 from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question, search
-from tamis.settings import load
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 TAMIS = [sys.executable, "-m", "tamis"]
-
-
-def seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-def alternate(first: Callable[[], object], second: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Median seconds of two actions, run in turns."""
-    pairs = [(seconds(first), seconds(second)) for _ in range(rounds)]
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
-
-
-def write_corpus(target: Path, source: Path | None) -> Path:
-    if source:
-        return source
-    packed = SHARED / "ghdocs" / "corpus.jsonl.gz"
-    if not packed.exists():
-        return Path(sysconfig.get_paths()["stdlib"])
-    for line in gzip.open(packed, "rt", encoding="utf-8"):
-        document = json.loads(line)
-        file = target / document["path"]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(document["text"], encoding="utf-8")
-    return target
-
-
-def some_of(source: Path, target: Path, files: int) -> Path:
-    """The first files of a corpus, as a root of their own."""
-    for file in sorted(p for p in source.rglob("*") if p.suffix in {".md", ".py"} and p.is_file())[:files]:
-        copy = target / file.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, copy)
-    return target
-
-
-def settings_for(root: Path, model: str):
-    return load(
-        root, {"model.name": model, "ignore.default_exclusions": False}, environment={"HOME": str(root)}
-    )
 
 
 def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
@@ -119,39 +81,6 @@ def index_words(corpus: Path, work: Path) -> dict[str, float]:
     return {"chunks": len(texts), "index_s": took, "bm25s_s": bare, "ratio": took / bare, "allowed": 1.5}
 
 
-class MixedEmbedder:
-    """Real vectors for a few texts; mixtures of them, which lie as real ones do, for all others."""
-
-    name, fingerprint, dimension = "mixed", "mixed:1", 384
-
-    def __init__(self, seeds: np.ndarray) -> None:
-        self.seeds = seeds
-        self.random = np.random.default_rng(7)
-
-    def embed_passages(self, texts):
-        pick = self.random.integers(0, len(self.seeds), (2, len(texts)))
-        mixed = 0.7 * self.seeds[pick[0]] + 0.3 * self.seeds[pick[1]]
-        mixed += self.random.normal(0, 0.01, mixed.shape)
-        return (mixed / np.linalg.norm(mixed, axis=1, keepdims=True)).astype(np.float32)
-
-    def embed_query(self, text):
-        return self.seeds[len(text) % len(self.seeds)]
-
-
-def large_root(corpus: Path, work: Path, chunks: int) -> Path:
-    """A root of about so many chunks: the corpus, several times over, below numbered folders."""
-    root = work / "c"
-    files = sorted(p for p in corpus.rglob("*") if p.suffix in {".md", ".py"} and p.is_file())
-    size = sum(p.stat().st_size for p in files)
-    copies = max(1, round(chunks * 700 / size) + 1)
-    for copy in range(copies):
-        for at, file in enumerate(files):
-            target = root / f"part{(copy * len(files) + at) % 100:02}" / f"copy{copy}" / f"{at}{file.suffix}"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, target)
-    return root
-
-
 def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, float]:
     root = large_root(corpus, work, chunks)
     settings = settings_for(root, "")
@@ -159,8 +88,10 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
     texts = [c.embedding_text for d in survey_texts(small, settings) for c in d.chunks][:400]
     real = load_embedder("granite")
     embedder = MixedEmbedder(real.embed_passages(texts))
-    queries = ["how do I configure a runner", "delete a repository", "authentication token", "billing for teams",
-               "protect a branch from force pushes", "workflow syntax", "webhook events", "two factor"]  # fmt: skip
+    queries = [
+        "how do I configure a runner", "delete a repository", "authentication token", "billing for teams",
+        "protect a branch from force pushes", "workflow syntax", "webhook events", "two factor",
+    ]  # fmt: skip
     vectors_of = {query: real.embed_query(query) for query in queries}
     build(root, root / ".tamis", settings, lambda _: embedder, Silent())
     reader = Reader(root / ".tamis")

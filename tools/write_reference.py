@@ -1,6 +1,6 @@
 """Write docs/settings.md and docs/cli.md from the code that they describe.
 
-    python tools/write_reference.py [--check]
+python tools/write_reference.py [--check]
 """
 
 import sys
@@ -87,7 +87,9 @@ def cli_page() -> str:
     lines = [CLI_HEAD]
     for name in sorted(cli.commands):
         command = cli.commands[name]
-        with click.Context(command, info_name=f"tamis {name}", max_content_width=100, terminal_width=100) as ctx:
+        with click.Context(
+            command, info_name=f"tamis {name}", max_content_width=100, terminal_width=100
+        ) as ctx:
             lines.append(f"## tamis {name}\n\n```\n{command.get_help(ctx)}\n```\n")
     return "\n".join(lines)
 

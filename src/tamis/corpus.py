@@ -401,6 +401,7 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
         "clusters_merged": 0,
         "eligible_documents": answer.allowed.documents,
         "excluded_documents": documents - answer.allowed.documents,
+        "scanned_chunks": answer.scanned,
     }
 
 

@@ -34,6 +34,14 @@ class SearchSettings:
     )
     content_dedup_enabled: bool = key(True, "Keep only the best of passages with the same text.")
     max_chunks_per_doc: int = key(0, "Passages one document may have in an answer; 0 is no limit.", low=0)
+    workspace_filtering: str = key(
+        "native",
+        "When a workspace filter applies: `native` before scoring, `post` after it (to measure the gain), "
+        "`hybrid` before and again after when few results came; `qdrant` is `native`. All answer the same.",
+    )
+    fallback_threshold: float = key(
+        0.5, "`hybrid` asks again when fewer than this share of the limit came.", low=0, high=1
+    )
     exclude_archived: bool = key(True, "Leave archived documents out unless a search asks for them.")
 
 
@@ -280,8 +288,15 @@ def _check_range(value: object, limits: Mapping[str, Any], name: str, source: st
         )
 
 
+WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
+
+
 def _check(settings: Settings) -> Settings:
-    sizes = settings.chunking
+    sizes, way = settings.chunking, settings.search.workspace_filtering
+    if way not in WORKSPACE_FILTERING:
+        raise BadSetting(
+            f"search.workspace_filtering is {way!r}", hint=f"allowed: {', '.join(WORKSPACE_FILTERING)}"
+        )
     if sizes.min_chars > sizes.max_chars or sizes.overlap_chars * 2 > sizes.max_chars:
         raise BadSetting(
             f"chunking sizes {sizes.min_chars}, {sizes.max_chars}, {sizes.overlap_chars} do not fit together",

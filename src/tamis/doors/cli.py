@@ -34,8 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = 2
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit) as end:
+        # The reader of our output has seen enough. Where click notices it first, it exits with 1 for
+        # that, which means "nothing found" here.
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 0
     except Exception as error:  # noqa: BLE001 - the last resort: a traceback's own exit code would say "nothing found"
         code = _show_fault(error)

@@ -30,6 +30,7 @@ class Allowed:
     rows: Any
     chunks: int
     documents: int
+    late: bool = False  # let lanes score every row and drop the others afterwards: same hits, more work
 
 
 class Snapshot(Protocol):

@@ -7,14 +7,14 @@ nothing of either and any stage can be left out by name.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Snapshot
-from tamis.filters import EVERYTHING, Archived, Filter
+from tamis.filters import EVERYTHING, Archived, Filter, Workspace, atoms
 from tamis.model import Candidate, Facts, Lane
 from tamis.search.boost import boosted
 from tamis.search.classify import query_type
@@ -76,6 +76,7 @@ class Answer:
     funnel: Mapping[str, int]  # how many candidates left each stage; "fused" is how many entered
     timings_ms: Mapping[str, float]
     allowed: Allowed
+    scanned: int  # rows that the lanes looked at
 
 
 def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
@@ -87,18 +88,34 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
     depth = first_depth(question.limit)
-    while True:
-        retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), allowed, depth)
-        clock.lap("lanes")
-        fused = fuse(retrieved.rankings, lanes, question.settings.rrf_k_constant)
-        funnel = {"fused": len(fused)}
-        candidates = run_stages(fused, question, funnel)
-        clock.lap("stages")
-        if not _wants_more(candidates, retrieved, question, lanes, depth):
+    scanned = 0
+    for rows in _ways(allowed, question):
+        while True:
+            scanned += snapshot.state.chunks if rows.late else rows.chunks
+            retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
+            clock.lap("lanes")
+            fused = fuse(retrieved.rankings, lanes, question.settings.rrf_k_constant)
+            funnel = {"fused": len(fused)}
+            candidates = run_stages(fused, question, funnel)
+            clock.lap("stages")
+            if not _wants_more(candidates, retrieved, question, lanes, depth):
+                break
+            depth *= 4
+        if len(candidates) >= question.settings.fallback_threshold * question.limit:
             break
-        depth *= 4
     kind = query_type(question.text)
-    return Answer(tuple(candidates), kind, funnel, clock.milliseconds(), allowed)
+    return Answer(tuple(candidates), kind, funnel, clock.milliseconds(), allowed, scanned)
+
+
+def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
+    """How the lanes meet the allowed rows: filtered before scoring, or, for a workspace, as configured.
+
+    Both ways give the same hits; `post` and `hybrid` are there to measure what `native` saves (C82, C84).
+    """
+    if not any(isinstance(atom, Workspace) for atom in atoms(question.filter)):
+        return [allowed]
+    late = replace(allowed, late=True)
+    return {"post": [late], "hybrid": [allowed, late]}.get(question.settings.workspace_filtering, [allowed])
 
 
 def active_lanes(settings: SearchSettings, has_model: bool) -> dict[Lane, float]:

@@ -61,7 +61,7 @@ def _reason(stage: str, question: Question, before: Sequence[Candidate], path: s
     if stage == "threshold":
         return (
             "below the threshold",
-            f"its best score is {best.score:.3f}, not {question.min_score:g} or more",
+            f"its best score is {best.score:.3f}, below {question.min_score:g}",
         )
     if stage == "same text":
         twin = next(c for c in before if c.passage.content_hash == best.passage.content_hash)

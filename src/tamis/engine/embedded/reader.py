@@ -85,8 +85,9 @@ class EmbeddedSnapshot:
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
+        nearest = vectors.nearest_then_masked if allowed.late else vectors.nearest
         for segment, mask in zip(self.view.segments, allowed.rows, strict=True):
-            hits += _hits(segment, *vectors.nearest(segment.vectors, query, mask, depth))
+            hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
         return hits
 
     def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
@@ -96,8 +97,11 @@ class EmbeddedSnapshot:
         counts = [sum(len(of_segment[at][0]) for of_segment in found) for at in range(len(wanted))]
         factors = [words.rarity(allowed.chunks, count) for count in counts]
         hits: list[Hit] = []
-        for (segment, _), of_segment in zip(pairs, found, strict=True):
-            hits += _hits(segment, *words.rank(segment.size, of_segment, factors, depth))
+        for (segment, mask), of_segment in zip(pairs, found, strict=True):
+            if allowed.late:
+                of_segment = [segment.words.postings(term, None) for term in wanted]
+            late_mask = mask if allowed.late else None
+            hits += _hits(segment, *words.rank(segment.size, of_segment, factors, depth, late_mask))
         return hits
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:

@@ -52,6 +52,20 @@ def nearest(
     return best(chosen, score(arrays["full"], chosen, query), depth)
 
 
+def nearest_then_masked(
+    arrays: dict[str, Array], query: NDArray[np.float32], mask: NDArray[np.bool_] | None, depth: int
+) -> tuple[Rows, Scores]:
+    """The same, by scanning all rows and dropping the others afterwards, deeper until enough is left."""
+    size = len(arrays["codes"])
+    reach = 2 * depth
+    while True:
+        rows, scores = nearest(arrays, query, None, reach)
+        kept = np.ones(len(rows), np.bool_) if mask is None else mask[rows]
+        if int(kept.sum()) >= depth or reach >= size:
+            return best(rows[kept], scores[kept], depth)
+        reach *= 4
+
+
 def score(full: NDArray[np.float32], rows: Rows, query: NDArray[np.float32]) -> Scores:
     """The scores of some rows, each computed by itself."""
     scores: Scores = (full[rows].astype(np.float64) * query.astype(np.float64)).sum(axis=1)

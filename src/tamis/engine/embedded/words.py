@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine.embedded.ranked import Rows, Scores, best
+from tamis.engine.embedded.ranked import Rows, Scores, best, masked
 from tamis.text import TermNumbers
 
 Array = NDArray[Any]
@@ -150,11 +150,15 @@ def rarity(rows: int, with_term: int) -> float:
 
 
 def rank(
-    size: int, found: Sequence[tuple[Array, Array]], factors: Sequence[float], depth: int
+    size: int,
+    found: Sequence[tuple[Array, Array]],
+    factors: Sequence[float],
+    depth: int,
+    late_mask: NDArray[np.bool_] | None = None,
 ) -> tuple[Rows, Scores]:
     """The best rows of one segment: postings times factors, summed term by term in the given order."""
     scores = np.zeros(size)
     for (rows, weights), factor in zip(found, factors, strict=True):
         scores[rows] += weights * np.float64(factor)
-    hit = np.flatnonzero(scores)
+    hit = masked(np.flatnonzero(scores), late_mask)
     return best(hit, scores[hit], depth)
