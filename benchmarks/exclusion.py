@@ -65,14 +65,14 @@ def measure(snapshot, vectors, filters: dict[str, Filter], rounds: int) -> None:
     def ask(query: str, filter: Filter):
         return search(snapshot, Question(query, filter, limit=10), lambda text: vectors[text])
 
-    for name, filter in filters.items():
-        first[name] = seconds(lambda f=filter: ask(QUERIES[0], f))
+    for name, wanted in filters.items():
+        first[name] = seconds(lambda f=wanted: ask(QUERIES[0], f))
     for _ in range(rounds):
         for query in QUERIES:
-            for name, filter in filters.items():
-                times[name].append(seconds(lambda q=query, f=filter: ask(q, f)))
-    for name, filter in filters.items():
-        answer = ask(QUERIES[0], filter)
+            for name, wanted in filters.items():
+                times[name].append(seconds(lambda q=query, f=wanted: ask(q, f)))
+    for name, wanted in filters.items():
+        answer = ask(QUERIES[0], wanted)
         counts[name], scanned[name] = len(answer.candidates), answer.scanned
     bare = statistics.median(times["none"])
     print(f"{'excluded':>9} {'ms':>8} {'ratio':>6} {'first ms':>9} {'results':>8} {'rows looked at':>15}")
@@ -99,9 +99,8 @@ def workspaces(snapshot, vectors, rounds: int) -> None:
             times = [seconds(lambda q=q: ask(q)) for _ in range(rounds) for q in QUERIES]
             scanned = ask(QUERIES[0]).scanned
             less = 1 - scanned / snapshot.state.chunks
-            print(
-                f"{folders:>8}% {way:>7} {statistics.median(times) * 1000:8.2f} {scanned:15} {less * 100:5.0f}%"
-            )
+            took = statistics.median(times) * 1000
+            print(f"{folders:>8}% {way:>7} {took:8.2f} {scanned:15} {less * 100:5.0f}%")
 
 
 if __name__ == "__main__":

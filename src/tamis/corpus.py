@@ -37,7 +37,8 @@ from tamis.model import (
 from tamis.models.embed import Embedder, check_name, load_embedder
 from tamis.query import Names, atom, directory, parse_filter, parse_query, path_atom
 from tamis.search import why
-from tamis.search.pipeline import Answer, ArchivePenalty, Embed, Question, search
+from tamis.search.boost import ArchivePenalty
+from tamis.search.pipeline import Answer, Embed, Question, search
 from tamis.settings import Settings, load
 
 _LONGEST_QUERY: Final = (
@@ -122,9 +123,10 @@ class Corpus:
         self.names = Names(
             root=str(root),
             workspaces=_workspace_folders(root, settings),
-            archive_patterns=settings.archive.patterns,
+            archived=_archived(settings),
             resolve=os.path.realpath,
         )
+        self._penalty = ArchivePenalty.of(settings.archive)
         if settings.model.name:
             check_name(settings.model.name)
 
@@ -203,7 +205,7 @@ class Corpus:
             min_score=_checked_score(defaults.min_confidence if min_score is None else min_score),
             max_chunks_per_doc=1 if unique else per_document,
             settings=defaults,
-            archive=ArchivePenalty(self.settings.archive),
+            archive=self._penalty,
         )
         return self.ask(query, question, why_not)
 
@@ -363,6 +365,13 @@ def _pattern_terms(include: Sequence[str], exclude: Sequence[str]) -> list[Filte
     ]
 
 
+def _archived(settings: Settings) -> filters.Archived:
+    try:
+        return filters.Archived(settings.archive.patterns)
+    except ValueError as error:
+        raise BadSetting(f"archive.patterns: {error}", hint="write them as in a .gitignore file") from error
+
+
 def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
     names = Names(root=str(root), resolve=os.path.realpath)
     try:
@@ -487,7 +496,7 @@ def explain_paths(
 ) -> list[dict[str, Any]]:
     """For each path: is it ignored, is it archived, and which rule from which file and line decided."""
     folder = checked_root(root)
-    archived = filters.Archived(settings.archive.patterns)
+    archived = _archived(settings)
     return [_explained(folder, settings, archived, path) for path in paths]
 
 

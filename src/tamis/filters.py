@@ -10,7 +10,7 @@ query language; `tamis.query.parse_filter` reads it back.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -87,20 +87,26 @@ class File(Atom):
     """
 
     names: tuple[str, ...]
+    _wanted: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_wanted", frozenset(self.names))
 
     def matches(self, facts: Facts) -> bool:
-        names = _set_of(self.names)
-        path = nfc(facts.path)
-        base = path.rsplit("/", 1)[-1]
-        if base in names or f"/{path}" in names:
-            return True
-        stem = without_known_extension(path)
-        if stem == path or extension(stem) in KNOWN_EXTENSIONS:
-            return False  # a name with a known extension means that extension
-        return stem.rsplit("/", 1)[-1] in names or f"/{stem}" in names
+        return not self._wanted.isdisjoint(names_of(facts.path))
 
     def __str__(self) -> str:
         return f"file:{_quoted_list(self.names)}"
+
+
+@lru_cache(maxsize=1 << 17)  # exclusion lists come anew with every question, paths do not
+def names_of(path: str) -> tuple[str, ...]:
+    """Everything a file is called by: its name and its path, and both without a known extension."""
+    whole = nfc(path)
+    stem = without_known_extension(whole)
+    # `api.md.txt` is not called `api.md`: a name with a known extension means that extension.
+    forms = (whole,) if stem == whole or extension(stem) in KNOWN_EXTENSIONS else (whole, stem)
+    return tuple(name for form in forms for name in (form.rsplit("/", 1)[-1], f"/{form}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +114,13 @@ class Path(Atom):
     """What a list of gitignore patterns, read from the root, selects."""
 
     patterns: tuple[str, ...]
+    _list: PatternList = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_list", PatternList.of(self.patterns))
 
     def matches(self, facts: Facts) -> bool:
-        return _compiled(self.patterns).selects(facts.path)
+        return self._list.selects(facts.path)
 
     def __str__(self) -> str:
         return f"path:{_quoted_list(self.patterns)}"
@@ -161,9 +171,13 @@ class Archived(Atom):
     """Documents that the archive patterns call archived: hidden by default, not ignored (C17)."""
 
     patterns: tuple[str, ...]
+    _list: PatternList = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_list", PatternList.of(self.patterns))
 
     def matches(self, facts: Facts) -> bool:
-        return bool(self.patterns) and _compiled(self.patterns).selects(facts.path)
+        return self._list.selects(facts.path)
 
     def __str__(self) -> str:
         return "archived"
@@ -334,13 +348,3 @@ def atoms(filter: Filter) -> Iterator[Filter]:
             yield from atoms(term)
         case _:
             yield filter
-
-
-@lru_cache(maxsize=256)
-def _set_of(names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(names)
-
-
-@lru_cache(maxsize=256)
-def _compiled(patterns: tuple[str, ...]) -> PatternList:
-    return PatternList.of(patterns)

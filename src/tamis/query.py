@@ -18,7 +18,6 @@ from typing import Final
 
 from tamis import filters as f
 from tamis.errors import BadFilter
-from tamis.gitignore import PatternList
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.text import tag_name
 
@@ -42,12 +41,8 @@ class Names:
 
     root: str = "/"
     workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    archive_patterns: tuple[str, ...] = ()
+    archived: f.Archived = f.Archived(())
     resolve: Callable[[str], str] = str  # an absolute path without its symbolic links
-
-    @property
-    def archived(self) -> f.Archived:
-        return f.Archived(self.archive_patterns)
 
 
 def parse_query(text: str, names: Names) -> tuple[str, f.Filter]:
@@ -205,10 +200,9 @@ def tag_atom(value: str) -> f.Tag:
 
 def path_atom(patterns: tuple[str, ...]) -> f.Path:
     try:
-        PatternList.of(patterns)
+        return f.Path(patterns)
     except ValueError as error:
         raise BadFilter(str(error), hint="patterns are written as in a .gitignore file") from error
-    return f.Path(patterns)
 
 
 def file_name(value: str, names: Names) -> str:

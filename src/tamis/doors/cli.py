@@ -34,12 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = 2
-    except (BrokenPipeError, SystemExit) as end:
-        # The reader of our output has seen enough. Where click notices it first, it exits with 1 for
-        # that, which means "nothing found" here.
-        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:  # noqa: BLE001 - the last resort: a traceback's own exit code would say "nothing found"
         code = _show_fault(error)
@@ -61,7 +57,17 @@ def _show_fault(error: Exception) -> int:
     return 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Group(click.Group):
+    """Click would exit with 1 when the reader of our output goes away: that means "nothing found" here."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(0) from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="tamis", prog_name="tamis")
 def cli() -> None:
     """Search Markdown, notes and code on this machine, with filters that are exact."""

@@ -1,9 +1,36 @@
 """Stages that change scores. Each multiplies, says so in the candidate's boosts, and sorts again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
-from tamis.model import Candidate
+from tamis.filters import Archived
+from tamis.model import Candidate, Facts
+from tamis.settings import ArchiveSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePenalty:
+    """How archived passages count when they are shown: one factor, the smallest that applies (C24)."""
+
+    folders: Archived
+    files: Archived
+    in_folder: float = 1.0
+    as_file: float = 1.0
+
+    @classmethod
+    def of(cls, settings: ArchiveSettings) -> Self:
+        folders = tuple(pattern for pattern in settings.patterns if pattern.endswith("/"))
+        files = tuple(pattern for pattern in settings.patterns if not pattern.endswith("/"))
+        return cls(Archived(folders), Archived(files), settings.folder_penalty, settings.file_penalty)
+
+    def factor(self, candidate: Candidate) -> float:
+        facts = Facts(candidate.passage.path)
+        in_folder = self.in_folder if self.folders.matches(facts) else 1.0
+        return min(in_folder, self.as_file if self.files.matches(facts) else 1.0)
+
+
+NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))
 
 
 def boosted(

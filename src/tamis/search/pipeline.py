@@ -14,32 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Snapshot
-from tamis.filters import EVERYTHING, Archived, Filter, Workspace, atoms
-from tamis.model import Candidate, Facts, Lane
-from tamis.search.boost import boosted
+from tamis.filters import EVERYTHING, Filter, Workspace, atoms
+from tamis.model import Candidate, Lane
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, boosted
 from tamis.search.classify import query_type
 from tamis.search.fuse import best_possible, fuse
 from tamis.search.retrieve import Retrieved, retrieve
 from tamis.search.select import above_threshold, limited_per_document, without_same_text
-from tamis.settings import ArchiveSettings, SearchSettings
+from tamis.settings import SearchSettings
 
 Stage = Callable[[Sequence[Candidate], "Question"], Sequence[Candidate]]
 Embed = Callable[[str], NDArray[np.float32]]
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivePenalty:
-    """How archived passages count when they are shown: one factor, the smallest that applies (C24)."""
-
-    settings: ArchiveSettings = ArchiveSettings()
-
-    def factor(self, candidate: Candidate) -> float:
-        facts = Facts(candidate.passage.path)
-        folders = tuple(pattern for pattern in self.settings.patterns if pattern.endswith("/"))
-        files = tuple(pattern for pattern in self.settings.patterns if not pattern.endswith("/"))
-        in_folder = self.settings.folder_penalty if Archived(folders).matches(facts) else 1.0
-        is_file = self.settings.file_penalty if Archived(files).matches(facts) else 1.0
-        return min(in_folder, is_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +37,7 @@ class Question:
     min_score: float = 0.0
     max_chunks_per_doc: int = 0
     settings: SearchSettings = SearchSettings()
-    archive: ArchivePenalty = ArchivePenalty()
+    archive: ArchivePenalty = NO_PENALTY
     without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
 
 
