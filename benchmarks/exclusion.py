@@ -14,13 +14,14 @@ import tempfile
 from pathlib import Path
 
 from material import MixedEmbedder, large_root, seconds, settings_for, some_of, write_corpus
-from tamis.build import build, survey_texts
+from tamis.build import build
 from tamis.corpus import Silent
 from tamis.engine.embedded.reader import Reader
 from tamis.filters import EVERYTHING, File, Filter, Workspace
 from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question, search
 from tamis.settings import SearchSettings
+from tamis.survey import documents
 
 SHARES = (0, 10, 20, 50, 90, 99)
 QUERIES = ("configure a runner", "delete a repository", "authentication token", "billing for teams")
@@ -38,7 +39,7 @@ def main() -> None:
         root = large_root(corpus, work, given.chunks)
         settings = settings_for(root, "")
         small = some_of(corpus, work / "seeds", 40)
-        texts = [c.embedding_text for d in survey_texts(small, settings) for c in d.chunks][:300]
+        texts = [c.embedding_text for d in documents(small, settings) for c in d.chunks][:300]
         real = load_embedder("granite")
         build(root, root / ".tamis", settings, lambda _: MixedEmbedder(real.embed_passages(texts)), Silent())
         vectors = {query: real.embed_query(query) for query in QUERIES}

@@ -33,13 +33,14 @@ from material import (
     some_of,
     write_corpus,
 )
-from tamis.build import build, survey_texts
+from tamis.build import build
 from tamis.corpus import Corpus, Silent
 from tamis.engine.embedded import vectors
 from tamis.engine.embedded.reader import Reader
 from tamis.filters import Under
 from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question, search
+from tamis.survey import documents
 
 TAMIS = [sys.executable, "-m", "tamis"]
 
@@ -48,7 +49,7 @@ def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
     root = some_of(corpus, work / "a", 60)
     settings = settings_for(root, "granite")
     embedder = load_embedder("granite")
-    texts = [chunk.embedding_text for document in survey_texts(root, settings) for chunk in document.chunks]
+    texts = [chunk.embedding_text for document in documents(root, settings) for chunk in document.chunks]
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
@@ -65,7 +66,7 @@ def index_words(corpus: Path, work: Path) -> dict[str, float]:
 
     root = some_of(corpus, work / "b", 4000)
     settings = settings_for(root, "none")
-    texts = [chunk.content for document in survey_texts(root, settings) for chunk in document.chunks]
+    texts = [chunk.content for document in documents(root, settings) for chunk in document.chunks]
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
@@ -85,7 +86,7 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
     root = large_root(corpus, work, chunks)
     settings = settings_for(root, "")
     small = some_of(corpus, work / "seeds", 60)
-    texts = [c.embedding_text for d in survey_texts(small, settings) for c in d.chunks][:400]
+    texts = [c.embedding_text for d in documents(small, settings) for c in d.chunks][:400]
     real = load_embedder("granite")
     embedder = MixedEmbedder(real.embed_passages(texts))
     queries = [
@@ -150,7 +151,7 @@ def cold_search(corpus: Path, work: Path) -> dict[str, float]:
     root = some_of(corpus, work / "cold", 600)
     settings = settings_for(root, "")
     total = 0
-    for document in survey_texts(root, settings):
+    for document in documents(root, settings):
         total += len(document.chunks)
         if total > 5000:
             (root / document.path).unlink()

@@ -282,11 +282,3 @@ def _batches(prepared: Iterator[Prepared]) -> Iterator[list[Prepared]]:
 
 def _state(source: Source, wanted: str) -> FileState:
     return FileState(source.size, source.mtime_ns, source.ctime_ns, source.read_ns, source.hash, wanted)
-
-
-def survey_texts(root: Path, settings: Settings) -> Iterator[Document]:
-    """The documents a run would index, without an index."""
-    for entry in make_plan(root, settings, {}).changed:
-        source = read(entry, settings.index.max_file_bytes)
-        if isinstance(source, Source):
-            yield parse(source, settings.chunking)[0]

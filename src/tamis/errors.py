@@ -119,5 +119,10 @@ def storage_faults(directory: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _DISK_ERRORS:
             raise
-        what, hint = _DISK_ERRORS[error.errno]
-        raise StorageFault(f"cannot write the index in {directory}: {what}", hint=hint) from error
+        raise disk_fault(directory, error.errno) from error
+
+
+def disk_fault(directory: Path, code: int) -> StorageFault:
+    """The fault for one of the errors that a disk may report."""
+    what, hint = _DISK_ERRORS[code]
+    return StorageFault(f"cannot write the index in {directory}: {what}", hint=hint)

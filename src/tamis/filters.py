@@ -83,7 +83,8 @@ class ChunkAtom(Filter):
 class File(Atom):
     """Any of some files, each by its name (at any depth) or, with a leading `/`, by its path (C09, C10).
 
-    With a known extension it is that file alone; without one, any file of that name.
+    With a known extension it is that file alone; without one, any file of that name. `//` begins the
+    path of a file outside the root, which no file here has.
     """
 
     names: tuple[str, ...]
@@ -96,7 +97,12 @@ class File(Atom):
         return not self._wanted.isdisjoint(names_of(facts.path))
 
     def __str__(self) -> str:
-        return f"file:{_quoted_list(self.names)}"
+        return f"file:{_quoted_list(tuple(map(_typed, self.names)))}"
+
+
+def _typed(name: str) -> str:
+    """A file's name as one would type it: `./` for a path below the root, `/` for one outside."""
+    return name[1:] if name.startswith("//") else f".{name}" if name.startswith("/") else name
 
 
 @lru_cache(maxsize=1 << 17)  # exclusion lists come anew with every question, paths do not

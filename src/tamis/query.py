@@ -206,14 +206,14 @@ def path_atom(patterns: tuple[str, ...]) -> f.Path:
 
 
 def file_name(value: str, names: Names) -> str:
-    """A file as people and agents write it: `/` and a path below the root, or a bare name (C09-C12, C16)."""
+    """A file as people and agents write it, in the one form that `File` knows (C09-C12, C16)."""
     path = f.nfc(value.strip().replace("\\", "/"))
-    if not path.strip("./"):
+    inside = _below_root(path, names) if path.startswith("/") else _without_dots(path)
+    if not path.strip("./") or (inside is not None and not inside.strip("./")):
         raise BadFilter(f"{value!r} names no file", hint="give a file name or a path")
-    if path.startswith("/"):
-        inside = _below_root(path, names)
-        return path if inside is None else f"/{inside}"
-    return f"/{_without_dots(path)}" if "/" in path else path
+    if "/" not in path:
+        return path
+    return f"/{path}" if inside is None else f"/{inside}"
 
 
 def under(value: str, names: Names) -> f.Filter:

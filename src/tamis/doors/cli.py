@@ -214,8 +214,8 @@ def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, an
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from tamis.corpus import survey
     from tamis.ingest.walk import checked_root
+    from tamis.survey import survey
 
     settings = _settings(root, options)
     indexed, skipped = survey(checked_root(root), settings)
@@ -255,9 +255,10 @@ def status(root: str, *, as_json: bool, **options: Any) -> int:
 @json_option
 def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_json: bool) -> int:
     """Say for each PATH whether it is ignored or archived, and which rule of which file decided."""
-    from tamis.corpus import explain_paths
+    from tamis.ingest.walk import checked_root
+    from tamis.survey import explain_paths
 
-    verdicts = explain_paths(root, _settings(root, {"config": config}), paths)
+    verdicts = explain_paths(checked_root(root), _settings(root, {"config": config}), paths)
     if as_json:
         _print_json(verdicts)
         return 0

@@ -4,7 +4,9 @@ What is not recorded here does not exist: segment folders are registered by the 
 that brings their documents, so that a crash at any instant leaves the last generation, whole.
 """
 
+import errno
 import json
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tamis.engine.embedded.arrays import sync_folder
-from tamis.errors import IndexDamaged, IndexLocked, IndexMismatch, StorageFault
+from tamis.errors import IndexDamaged, IndexLocked, IndexMismatch, StorageFault, disk_fault
 from tamis.model import Chunk, Facts, Passage, Skipped
 
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
+_SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
 _BESIDE: Final = ("-wal", "-shm")  # SQLite's files beside a database
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
@@ -170,10 +173,11 @@ def database_faults(directory: Path) -> Iterator[None]:
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise IndexLocked(directory, "another process", _BUSY_MS / 1000) from error
         if code == sqlite3.SQLITE_FULL:
-            raise StorageFault(
-                f"cannot write the index in {directory}: the disk is full",
-                hint="free some space, then run the command again; nothing was lost",
-            ) from error
+            raise disk_fault(directory, errno.ENOSPC) from error
+        if code == sqlite3.SQLITE_IOERR and error.sqlite_errorcode != sqlite3.SQLITE_IOERR_SHORT_READ:
+            # SQLite does not say what the disk said; for the memory it shares, not even that it is full.
+            full = shutil.disk_usage(directory).free < _SHARED_MEMORY
+            raise disk_fault(directory, errno.ENOSPC if full else errno.EIO) from error
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
             raise StorageFault(
                 f"cannot open the index in {directory}: {error}",

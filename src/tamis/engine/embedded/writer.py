@@ -24,7 +24,7 @@ from tamis.engine.embedded.segment import (
     write_segment,
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
-from tamis.errors import storage_faults
+from tamis.errors import StorageFault, storage_faults
 from tamis.model import Document, Skipped
 from tamis.text import text_hash
 
@@ -209,6 +209,11 @@ def open_for_writing(
 
 
 def _make_folder(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise StorageFault(
+            f"{directory} is a file, not a folder for an index",
+            hint="move it away, or choose another place with --index-dir",
+        )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     ignore = directory / ".gitignore"
     if not ignore.exists():

@@ -1,0 +1,137 @@
+"""Raw arguments become typed values here, once, whatever door they came through."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tamis import filters
+from tamis.errors import BadFilter, BadQuery, BadSetting, UsageError
+from tamis.filters import Filter
+from tamis.query import Names, atom, directory, path_atom
+from tamis.settings import Settings
+
+_LONGEST_QUERY: Final = 20_000  # characters: models read some two thousand, and words gain nothing from more
+_LARGEST_LIMIT: Final = 100
+_MOST_VALUES: Final = 10_000  # in one list of files, patterns or tags
+
+
+def names_for(root: Path, settings: Settings) -> Names:
+    """What the names in a filter stand for below this root."""
+    return Names(
+        root=str(root),
+        workspaces=_workspace_folders(root, settings),
+        archived=archived_by(settings),
+        resolve=os.path.realpath,
+    )
+
+
+def archived_by(settings: Settings) -> filters.Archived:
+    try:
+        return filters.Archived(settings.archive.patterns)
+    except ValueError as error:
+        raise BadSetting(f"archive.patterns: {error}", hint="write them as in a .gitignore file") from error
+
+
+def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
+    names = Names(root=str(root), resolve=os.path.realpath)
+    try:
+        return {
+            name: tuple(directory(folder, names) for folder in folders)
+            for name, folders in settings.workspaces.items()
+        }
+    except BadFilter as error:
+        raise BadSetting(f"workspaces: {error.message}", hint=error.hint) from error
+
+
+def files_filter(names: Names, excluded: Sequence[str]) -> Filter:
+    """Everything but these files."""
+    values = texts(excluded, "excluded_files")
+    return ~atom("file", values, names) if values else filters.EVERYTHING
+
+
+def patterns_filter(include: Sequence[str], exclude: Sequence[str]) -> Filter:
+    included, excluded = texts(include, "include_patterns"), texts(exclude, "exclude_patterns")
+    return filters.all_of(
+        (
+            path_atom(included) if included else filters.EVERYTHING,
+            ~path_atom(excluded) if excluded else filters.EVERYTHING,
+        )
+    )
+
+
+def all_values(names: Names, key: str, values: Sequence[str], argument: str) -> Filter:
+    """Every one of the values must hold; no values, no filter."""
+    return filters.all_of(atom(key, (value,), names) for value in texts(values, argument))
+
+
+def any_value(names: Names, key: str, values: Sequence[str], argument: str) -> Filter:
+    """One of the values must hold; no values, no filter."""
+    alternatives = [atom(key, (value,), names) for value in texts(values, argument)]
+    return filters.any_of(alternatives) if alternatives else filters.EVERYTHING
+
+
+def one_value(names: Names, key: str, value: str | None) -> Filter:
+    return filters.EVERYTHING if value is None else atom(key, (of_kind(value, key, str),), names)
+
+
+def of_kind(value: object, argument: str, kind: type) -> Any:
+    if not isinstance(value, kind):
+        what = f"{argument} must be {kind.__name__}, not {type(value).__name__}"
+        raise UsageError(what, hint="check the argument")
+    return value
+
+
+def query_text(query: object) -> str:
+    text: str = of_kind(query, "query", str)
+    if len(text) > _LONGEST_QUERY:
+        raise BadQuery(
+            f"the query has {len(text):,} characters, at most {_LONGEST_QUERY:,} are allowed",
+            hint="shorten it to what you are looking for",
+        )
+    if not text.strip():
+        raise BadQuery("the query is empty", hint="give some words to search for")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def texts(values: object, argument: str) -> tuple[str, ...]:
+    """A list of texts. One text alone is taken for a list of one: agents send both."""
+    if values is None:
+        return ()
+    items = (values,) if isinstance(values, str) else values
+    if not isinstance(items, list | tuple | set | frozenset) or not all(isinstance(i, str) for i in items):
+        raise UsageError(
+            f"{argument} must be a list of texts", hint=f'for example: {argument}=["docs/api.md"]'
+        )
+    if len(items) > _MOST_VALUES:
+        raise UsageError(
+            f"{argument} has {len(items):,} entries", hint=f"at most {_MOST_VALUES:,} are allowed"
+        )
+    return tuple(items)
+
+
+def result_limit(limit: object) -> int:
+    return _whole_number(limit, "limit", 1, _LARGEST_LIMIT)
+
+
+def per_document(most: object) -> int:
+    return _whole_number(most, "max_chunks_per_doc", 0, _MOST_VALUES)
+
+
+def _whole_number(value: object, argument: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise UsageError(f"{argument} is {value!r}", hint=f"allowed: {low} to {high}")
+    return value
+
+
+def score(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise UsageError(f"min_score is {value!r}", hint="allowed: 0 to 1")
+    return float(value)
+
+
+def refuse_unbuilt(**asked: bool | int | None) -> None:
+    """These belong to the contract; until they are built, saying so beats ignoring them."""
+    for name, value in asked.items():
+        if value:
+            raise UsageError(f"{name} is not part of this version", hint=f"leave {name} out")

@@ -1,0 +1,68 @@
+"""What an indexing run would take, what it would leave out, and why. Writes nothing."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tamis.arguments import archived_by
+from tamis.build import ignore_options, make_plan
+from tamis.filters import Archived
+from tamis.ingest.ignore import explain
+from tamis.ingest.parse import parse
+from tamis.ingest.read import Source, read
+from tamis.ingest.walk import describe
+from tamis.model import Document, Facts, Skipped, WhyNot
+from tamis.settings import Settings
+
+
+def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped]]:
+    """The paths that would be indexed, and what would be skipped."""
+    plan = make_plan(root, settings, {})
+    outcomes = [read(entry, settings.index.max_file_bytes) for entry in plan.changed]
+    taken = [outcome.path for outcome in outcomes if isinstance(outcome, Source)]
+    left_out = [*plan.skipped, *(outcome for outcome in outcomes if isinstance(outcome, Skipped))]
+    return taken, sorted(left_out, key=lambda item: item.path)
+
+
+def documents(root: Path, settings: Settings) -> Iterator[Document]:
+    """The documents that would be indexed, cut into chunks."""
+    for entry in make_plan(root, settings, {}).changed:
+        source = read(entry, settings.index.max_file_bytes)
+        if isinstance(source, Source):
+            yield parse(source, settings.chunking)[0]
+
+
+def explain_paths(root: Path, settings: Settings, paths: Sequence[str]) -> list[dict[str, Any]]:
+    """For each path: is it ignored, is it archived, and which rule from which file and line decided."""
+    archived = archived_by(settings)
+    return [_explained(root, settings, archived, path) for path in paths]
+
+
+def _explained(root: Path, settings: Settings, archived: Archived, path: str) -> dict[str, Any]:
+    verdict = explain(root, ignore_options(settings), path)
+    inside = os.path.relpath(root / path, root).replace(os.sep, "/")
+    return {
+        "path": path,
+        "ignored": verdict.ignored,
+        "archived": not verdict.ignored and archived.matches(Facts(inside)),
+        "rule": verdict.rule.pattern if verdict.rule else None,
+        "source": verdict.rule.source if verdict.rule else None,
+        "line": verdict.rule.line if verdict.rule else None,
+    }
+
+
+def why_not_indexed(root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]) -> WhyNot:
+    """Why a file that no document stands for is not in the index. `skipped` is what the last run left out."""
+    file = os.path.realpath(root / path)
+    inside = os.path.relpath(file, root)
+    if inside.startswith(".."):
+        return WhyNot(path, "outside the root", f"the root is {root}")
+    verdict = explain(root, ignore_options(settings), inside)
+    if verdict.ignored:
+        return WhyNot(inside, "ignored", describe(verdict))
+    if inside in skipped:
+        return WhyNot(inside, "skipped", f"{skipped[inside].reason} {skipped[inside].detail}".strip())
+    if os.path.exists(file):
+        return WhyNot(inside, "not indexed", "it came after the last indexing (run: tamis index)")
+    return WhyNot(inside, "no such file")
