@@ -46,7 +46,7 @@ def open_in_steps(root: Path, files: Files, **flags: object) -> Corpus:
     corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
     names = sorted(files, reverse=True)
     for step in range(3):
-        early = dict.fromkeys(names[step + 1::9], "soon to be something else alpha")
+        early = dict.fromkeys(names[step + 1 :: 9], "soon to be something else alpha")
         write_files(root, early | {name: files[name] for name in names[: len(names) * (step + 1) // 3]})
         write_files(root, {f"gone-{step}.md": "# Gone\n\nalpha beta\n"})
         corpus.refresh()

@@ -68,7 +68,9 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
 def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str, ...]:
     state = snapshot.state
     hints = []
-    if not state.documents:
+    if not state.documents and state.built_at == iso_time(0.0):
+        hints.append("the first indexing run has not finished (run: tamis index)")
+    elif not state.documents:
         hints.append("the index is empty: no text files were found (see: tamis status)")
     elif not answer.allowed.documents:
         hints.append("the filter lets no document through")

@@ -46,7 +46,7 @@ def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, .
 
 def files_filter(names: Names, excluded: Sequence[str]) -> Filter:
     """Everything but these files."""
-    values = texts(excluded, "excluded_files")
+    values = tuple(name.strip() for name in texts(excluded, "excluded_files"))
     return ~atom("file", values, names) if values else filters.EVERYTHING
 
 

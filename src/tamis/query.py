@@ -208,12 +208,11 @@ def path_atom(patterns: tuple[str, ...]) -> f.Path:
 def file_name(value: str, names: Names) -> str:
     """A file as people and agents write it, in the one form that `File` knows (C09-C12, C16)."""
     path = f.nfc(value.strip().replace("\\", "/"))
-    inside = _below_root(path, names) if path.startswith("/") else _without_dots(path)
-    if not path.strip("./") or (inside is not None and not inside.strip("./")):
+    inside = _below_root(path, names) if path.startswith("/") else path
+    clean = path if inside is None else _without_dots(inside)
+    if not clean.strip("./"):
         raise BadFilter(f"{value!r} names no file", hint="give a file name or a path")
-    if "/" not in path:
-        return path
-    return f"/{path}" if inside is None else f"/{inside}"
+    return f"/{clean}" if "/" in path else path
 
 
 def under(value: str, names: Names) -> f.Filter:
@@ -224,12 +223,8 @@ def under(value: str, names: Names) -> f.Filter:
 
 def directory(value: str, names: Names) -> str:
     path = f.nfc(value.strip().replace("\\", "/"))
-    if path.startswith("/"):
-        inside = _below_root(path, names)
-        if inside is None:
-            raise BadFilter(f"{value} is outside {names.root}", hint="give a folder below the root")
-        return inside
-    clean = _without_dots(path)
+    inside = _below_root(path, names) if path.startswith("/") else path
+    clean = ".." if inside is None else _without_dots(inside).lstrip()
     if clean.split("/")[0] == "..":
         raise BadFilter(f"{value} is outside {names.root}", hint="give a folder below the root")
     return clean
@@ -250,7 +245,10 @@ def _archived(value: str, names: Names) -> f.Filter:
 
 
 def _below_root(path: str, names: Names) -> str | None:
-    resolved = f.nfc(names.resolve(path))
+    try:
+        resolved = f.nfc(names.resolve(path))
+    except ValueError:  # a character that no path can have: whatever it means, it is not here
+        return None
     root = f.nfc(names.root).rstrip("/")
     if resolved == root:
         return ""
@@ -258,13 +256,15 @@ def _below_root(path: str, names: Names) -> str | None:
 
 
 def _without_dots(path: str) -> str:
+    """A path without `.`, `..` and empty parts, and without blanks at its end: people type those."""
     parts: list[str] = []
     for part in path.split("/"):
-        if part == ".." and parts and parts[-1] != "..":
+        bare = part.strip()
+        if bare == ".." and parts and parts[-1] != "..":
             parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+        elif bare not in ("", "."):
+            parts.append(bare if bare == ".." else part)
+    return "/".join(parts).rstrip()
 
 
 def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_FOLDER = click.Path(path_type=str)
+_FOLDER = click.Path(path_type=str, readable=False)  # not checked by click: our message says what to do
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -340,11 +340,16 @@ def _watching(quiet: bool) -> Iterator["Progress"]:
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(_printable(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def _print_lines(lines: Iterator[str]) -> None:
     # NO_COLOR is a promise to people who cannot use colours; click drops them by itself on a pipe.
     colour = False if os.environ.get("NO_COLOR") else None
     for line in lines:
-        click.echo(line, color=colour)
+        click.echo(_printable(line), color=colour)
+
+
+def _printable(text: str) -> str:
+    """Bytes of a file's name that are no UTF-8 as escapes (which JSON knows too), not as a traceback."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

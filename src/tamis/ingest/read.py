@@ -107,9 +107,12 @@ def _damaged(data: bytes, error: UnicodeDecodeError) -> tuple[str, str]:
 
 
 def _replacing(data: bytes, encoding: str) -> tuple[str, str]:
-    text = data.decode(encoding, "replace")
-    broken = text.count("\ufffd")
-    return _lines(text), f"invalid {encoding.upper()}; {broken} places replaced" if broken else ""
+    try:
+        return _lines(data.decode(encoding)), ""
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        broken = text.count("\ufffd")
+        return _lines(text), f"invalid {encoding.upper()}; {broken} places replaced"
 
 
 def _lines(text: str) -> str:

@@ -23,7 +23,7 @@ SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 _SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
-_BESIDE: Final = ("-wal", "-shm")  # SQLite's files beside a database
+_BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
@@ -112,7 +112,6 @@ def _create(file: Path) -> None:
     for name in (partial.name, *(f"{name}{end}" for name in (file.name, partial.name) for end in _BESIDE)):
         file.with_name(name).unlink(missing_ok=True)
     with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
         with transaction(connection):
             for statement in _SCHEMA.split(";\n"):
                 connection.execute(statement)
@@ -121,6 +120,8 @@ def _create(file: Path) -> None:
             set_facts(
                 connection, {"generation": 0, "pending": 0, "built_at": 0.0, "identity": uuid.uuid4().hex}
             )
+        # Last: the log would have to be emptied on closing, and on a full disk that fails without a word.
+        connection.execute("PRAGMA journal_mode = WAL")
     partial.replace(file)
     sync_folder(file.parent)
 

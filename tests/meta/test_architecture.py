@@ -1,0 +1,226 @@
+"""The layers, the libraries and the names of the source: ARCHITECTURE.md, held true."""
+
+import ast
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+When = Literal["early", "late", "types"]
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+# From the bottom up. A module may import modules of its own layer and of those below, never above.
+LAYERS = (
+    {"model", "errors", "languages", "text", "gitignore", "filters", "query", "settings"},
+    {"ingest", "models", "engine"},
+    {"build", "search"},
+    {"corpus", "arguments", "answers", "survey"},
+    {"doors"},
+)
+ENTRANCES = {"__init__", "__main__"}  # lead to whatever they open
+
+# Which library lives behind which file, so that it can be replaced. numpy is everywhere.
+LIBRARIES = {
+    "sqlite3": "tamis/engine/embedded/store.py",
+    "simsimd": "tamis/engine/embedded/vectors.py",
+    "fcntl": "tamis/engine/embedded/lock.py",
+    "onnxruntime": "tamis/models/encoder.py",
+    "tokenizers": "tamis/models/encoder.py",
+    "Stemmer": "tamis/text.py",
+    "yaml": "tamis/ingest/frontmatter.py",
+    "rich": "tamis/doors/progress.py",
+}
+EMPTY_NAMES = (
+    "Manager",
+    "Service",
+    "Handler",
+    "Helper",
+    "Factory",
+    "Utils",
+    "Util",
+    "Orchestrator",
+    "Coordinator",
+)
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    found = tuple(sorted((SOURCE / "tamis").rglob("*.py")))
+    assert len(found) > 30
+    return found
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+
+
+@cache
+def imports(file: Path) -> tuple[tuple[str, When], ...]:
+    """Every module that a file imports, and when: with itself, later in a function, or for types alone."""
+    return tuple(_imports(ast.parse(file.read_text("utf-8")), "early"))
+
+
+def _imports(tree: ast.AST, when: When) -> Iterator[tuple[str, When]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, when) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from ((f"{node.module}.{alias.name}", when) for alias in node.names)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from _imports(node, "types")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _imports(node, "late")
+        else:
+            yield from _imports(node, when)
+
+
+def part_of(module: str) -> str:
+    """`tamis.search.pipeline.search` -> `search`."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def layer_of(part: str) -> int:
+    return next(level for level, parts in enumerate(LAYERS) if part in parts)
+
+
+def own_imports(file: Path) -> set[str]:
+    return {part_of(module) for module, _ in imports(file) if module.split(".")[0] == "tamis"}
+
+
+def test_every_module_has_its_layer():
+    for file in files():
+        part = part_of(name_of(file))
+        assert part in ENTRANCES or any(part in parts for parts in LAYERS), f"{part}: give it a layer above"
+    known = {part_of(name_of(file)) for file in files()}
+    assert set().union(*LAYERS) <= known, "a layer names a module that is gone"
+
+
+@pytest.mark.parametrize("file", files(), ids=name_of)
+def test_lower_never_imports_higher(file):
+    part = part_of(name_of(file))
+    if part in ENTRANCES:
+        return
+    for other in own_imports(file) - ENTRANCES:
+        assert layer_of(other) <= layer_of(part), f"{part} imports {other}, which is above it"
+
+
+def test_build_and_search_never_import_each_other():
+    """Nor through anything between them."""
+    reached: dict[str, set[str]] = defaultdict(set)
+    for file in files():
+        reached[part_of(name_of(file))] |= own_imports(file)
+    for start, forbidden in (("build", "search"), ("search", "build")):
+        seen, waiting = set(), [start]
+        while waiting:
+            part = waiting.pop()
+            if part not in seen:
+                seen.add(part)
+                waiting += reached[part] - ENTRANCES
+        assert forbidden not in seen
+
+
+def test_the_three_sides_do_not_know_each_other():
+    """Files, models and rows meet in `build` and `search` only."""
+    for file in files():
+        part = part_of(name_of(file))
+        if part in LAYERS[1]:
+            assert not (own_imports(file) & LAYERS[1]) - {part}, name_of(file)
+
+
+def test_nothing_imports_a_door():
+    for file in files():
+        part = part_of(name_of(file))
+        if part not in {"doors", "__main__"}:
+            assert "doors" not in own_imports(file), name_of(file)
+
+
+def test_there_is_no_circle():
+    """Module by module, of what is imported early: a registry may load what it names late."""
+    modules = {name_of(file).removesuffix(".__init__"): file for file in files()}
+    edges: dict[str, set[str]] = {}
+    for name, file in modules.items():
+        targets = set()
+        for imported, when in imports(file):
+            if when == "early" and imported.startswith("tamis"):
+                targets.add(imported if imported in modules else imported.rpartition(".")[0])
+        edges[name] = {target for target in targets if target in modules and target != name}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail, name))
+        if name not in done:
+            for target in sorted(edges[name]):
+                visit(target, (*trail, name))
+            done.add(name)
+
+    for name in sorted(modules):
+        visit(name, ())
+
+
+def users_of(library: str) -> list[str]:
+    return [
+        file.relative_to(SOURCE).as_posix()
+        for file in files()
+        if any(module.split(".")[0] == library and when != "types" for module, when in imports(file))
+    ]
+
+
+@pytest.mark.parametrize("library", sorted(LIBRARIES))
+def test_one_library_lives_behind_one_file(library):
+    assert users_of(library) == [LIBRARIES[library]]
+
+
+def test_click_lives_in_the_doors():
+    assert users_of("click")
+    assert all(file.startswith("tamis/doors/") for file in users_of("click"))
+
+
+def test_every_library_is_accounted_for():
+    outside = {
+        module.split(".")[0] for file in files() for module, _ in imports(file)
+    } - sys.stdlib_module_names  # fmt: skip
+    assert outside == {"tamis", "numpy", "click"} | (set(LIBRARIES) - sys.stdlib_module_names)
+
+
+def test_nothing_asks_a_network():
+    """R002-001, R002-005, C54: not even by accident."""
+    for library in ("socket", "ssl", "http", "urllib", "requests", "httpx", "asyncio", "huggingface_hub"):
+        assert users_of(library) == [], library
+
+
+def test_names_say_something():
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                assert not any(word in node.name for word in EMPTY_NAMES), f"{name_of(file)}.{node.name}"
+        assert file.stem not in {"utils", "helpers", "common", "base", "core", "misc"}, name_of(file)
+
+
+def test_values_are_frozen():
+    """A dataclass is frozen and has slots, unless it is private state of one function."""
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            for decorator in node.decorator_list:
+                text = ast.unparse(decorator)
+                if text.startswith("dataclass"):
+                    assert "frozen=True" in text, f"{name_of(file)}.{node.name}"
+                    assert "slots=True" in text, f"{name_of(file)}.{node.name}"
+
+
+def test_no_error_is_swallowed():
+    """`except Exception: pass` and its like; the last resort of the command line says why it is one."""
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ExceptHandler):
+                kind = ast.unparse(node.type) if node.type else ""
+                assert kind, f"{name_of(file)}: a bare except"
+                silent = all(isinstance(each, ast.Pass) for each in node.body)
+                assert not (silent and kind in ("Exception", "BaseException")), name_of(file)

@@ -1,0 +1,117 @@
+"""The documentation says what there is, and no more."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import tamis
+from tamis.doors.cli import cli
+from tamis.settings import ENVIRONMENT_NAMES, all_keys, environment_name
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", all_keys())
+def test_every_setting_is_documented(name):
+    text = text_of("docs/settings.md")
+    assert environment_name(name) in text or name in text, name
+    assert name.split(".")[1] in text
+
+
+@pytest.mark.parametrize("variable", sorted(ENVIRONMENT_NAMES))
+def test_every_variable_is_documented(variable):
+    """R001-057..060."""
+    assert variable in text_of("docs/settings.md")
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_every_command_and_option_is_documented(name):
+    text = text_of("docs/cli.md")
+    match = re.search(rf"^## `?tamis {re.escape(name)}`?$(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert match, f"docs/cli.md has no section on tamis {name}"
+    for parameter in cli.commands[name].params:
+        if isinstance(parameter, click.Option):
+            for option in parameter.opts:
+                assert option in match[1], f"tamis {name} {option}"
+
+
+def test_no_command_is_documented_that_is_not_there():
+    documented = set(re.findall(r"^## `?tamis ([\w-]+)`?$", text_of("docs/cli.md"), re.MULTILINE))
+    assert documented == set(cli.commands)
+
+
+@pytest.mark.parametrize("name", tamis.__all__)
+def test_every_public_name_is_there_and_documented(name):
+    assert getattr(tamis, name) is not None
+    text = text_of("docs/python.md") + text_of("README.md")
+    assert re.search(rf"\b{name}\b", text), name
+
+
+def test_no_other_name_is_public():
+    with pytest.raises(AttributeError, match="nonsense"):
+        tamis.nonsense  # noqa: B018
+    from tamis import _HOME
+
+    assert set(_HOME) == set(tamis.__all__)
+
+
+def test_every_keyword_of_a_search_is_documented():
+    import inspect
+
+    text = text_of("docs/python.md")
+    for parameter in inspect.signature(tamis.Corpus.search).parameters:
+        assert parameter == "self" or parameter in text, parameter
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "src").rglob("*.py")), ids=lambda file: file.stem)
+def test_every_module_says_what_it_is(file):
+    assert ast.get_docstring(ast.parse(file.read_text("utf-8"))), file
+
+
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:|#", target):
+            assert (page.parent / target.split("#")[0]).exists(), f"{page.name}: {target}"
+
+
+def test_the_requirements_are_what_the_tests_say():
+    """docs/requirements.md is generated: python tools/write_requirements.py > docs/requirements.md."""
+    printed = subprocess.run(
+        [sys.executable, ROOT / "tools" / "write_requirements.py"],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert printed.stdout == text_of("docs/requirements.md")
+
+
+def test_the_reference_is_what_the_code_says():
+    """docs/settings.md and docs/cli.md are generated: python tools/write_reference.py."""
+    checked = subprocess.run(
+        [sys.executable, ROOT / "tools" / "write_reference.py", "--check"],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+    )
+    assert checked.returncode == 0, checked.stderr + checked.stdout
+
+
+def test_there_is_one_version():
+    from importlib.metadata import version
+
+    assert tamis.__version__ == version("tamis")

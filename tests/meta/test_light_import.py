@@ -1,0 +1,114 @@
+"""What is loaded when, and that nothing needs a network: each in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import write_files
+
+HEAVY = ("numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "rich")
+SPY = """
+import json, sys
+sys.argv = {arguments!r}
+from tamis.doors.cli import main
+code = None
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print(json.dumps([code, [name for name in {heavy!r} if name in sys.modules]]), file=sys.stderr)
+"""
+# Any way to a network ends the process; a Unix socket would too.
+WALL = """
+import socket, sys
+def wall(*_, **__):
+    sys.exit("the network was asked for")
+class Wall(socket.socket):
+    __init__ = wall
+socket.socket = Wall
+socket.create_connection = socket.getaddrinfo = wall
+sys.addaudithook(lambda event, _: wall() if event.startswith("socket.") else None)
+from tamis.doors.cli import main
+main()
+"""
+
+
+def python(script: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TAMIS_")}
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def loaded(folder: Path, *arguments: str) -> tuple[int, list[str]]:
+    script = SPY.format(arguments=["tamis", *arguments], heavy=HEAVY)
+    ran = python(script, folder=folder)
+    code, modules = json.loads(ran.stderr.splitlines()[-1])
+    return code, modules
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["search", "--help"], ["index", "--help"], ["completion", "bash"], []],
+    ids=" ".join,
+)
+def test_help_is_light(arguments, tmp_path):
+    _, modules = loaded(tmp_path, *arguments)
+    assert modules == []
+
+
+def test_importing_tamis_is_light(tmp_path):
+    script = f"import sys, tamis; print([name for name in {HEAVY!r} if name in sys.modules])"
+    assert python(script, folder=tmp_path).stdout.strip() == "[]"
+
+
+def test_a_search_without_a_model_loads_none(tmp_path):
+    write_files(tmp_path, {"a.md": "alpha"})
+    code, modules = loaded(tmp_path, "search", "alpha", "--model", "none", "-q")
+    assert code == 0
+    assert "onnxruntime" not in modules
+    assert "tokenizers" not in modules
+    assert "sqlite3" in modules, "the spy sees what is loaded"
+
+
+@pytest.mark.parametrize("model", ["hashing", "granite"])
+def test_no_command_needs_a_network(model, tmp_path):
+    """R002-001, R002-005, C54: index and search behind a wall."""
+    write_files(tmp_path, {"a.md": "# Alpha\n\nalpha and beta", "b.md": "gamma"})
+    for arguments in (["index"], ["search", "alpha", "--json"], ["rebuild-index"], ["status"]):
+        ran = python(WALL, *arguments, "--model", model, folder=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+        assert "Traceback" not in ran.stderr
+
+
+def test_the_wall_holds(tmp_path):
+    script = WALL.replace("from tamis.doors.cli import main\nmain()", "socket.getaddrinfo('localhost', 80)")
+    assert "the network was asked for" in python(script, folder=tmp_path).stderr
+
+
+def test_threads_and_connections_are_closed(tmp_path):
+    """A search leaves no warning behind: every file it opened is closed again."""
+    write_files(tmp_path, {"a.md": "alpha"})
+    script = (
+        "import sys; from tamis.doors.cli import main\n"
+        "sys.argv = ['tamis', 'search', 'alpha', '--model', 'hashing', '-q']\n"
+        "main()"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""

@@ -1,0 +1,441 @@
+"""THE LAW: searching with a filter equals searching an index that never held what the filter keeps out.
+
+Generated corpora (a small vocabulary, so that ties and repeated texts are common), filters and
+questions. Which files a filter allows is read row by row by the oracle; the reference is an index
+of those files alone. Equal means equal: passages, order, scores to the last bit, evidence, counts.
+"""
+
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import open_corpus, open_in_steps, test_settings, write_files
+from naive import lets_through, read_documents
+from tamis import filters as f
+from tamis.corpus import Corpus
+from tamis.model import Found
+from tamis.settings import ArchiveSettings, Settings
+
+SMALL_CHUNKS = {"chunking__min_chars": 0, "chunking__max_chars": 100, "chunking__overlap_chars": 20}
+WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token")
+FOLDERS = ("", "docs/", "docs/api/", "notes/", "archive/")
+STEMS = ("a", "api", "read me", "ünï")
+SUFFIXES = (".md", ".md", ".py", ".txt", ".yaml")
+TAGS = ("draft", "api", "how to")
+DAYS = {"2026-01-15": 1768435200, "2026-03-01": 1772323200, "2026-06-30": 1782777600}
+DAY = 86_400
+ARCHIVE = ArchiveSettings().patterns
+
+
+def examples(count: int) -> settings:
+    """So many, the same ones on every machine and in every run."""
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    return settings(
+        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=slow
+    )
+
+
+@dataclass(frozen=True)
+class File:
+    text: str
+    day: str = "2026-03-01"
+
+
+sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join)
+front_matters = st.builds(
+    lambda tags, author, category: (
+        f"---\ntags: {sorted(tags)}\nauthor: {author}\ncategory: {category}\n---\n"
+    ),
+    st.sets(st.sampled_from(TAGS)),
+    st.sampled_from(("Ada", "Grace")),
+    st.sampled_from(("guide", "note")),
+)
+paths = st.builds(
+    lambda *parts: "".join(parts), st.sampled_from(FOLDERS), st.sampled_from(STEMS), st.sampled_from(SUFFIXES)
+)
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> dict[str, File]:
+    """Files of which some say the same, with front matter, in folders, of several kinds."""
+    pool = draw(st.lists(sentences, min_size=1, max_size=4))
+    files: dict[str, File] = {}
+    for path in sorted(
+        draw(st.sets(paths, min_size=1, max_size=14) | st.sets(paths, min_size=8, max_size=14))
+    ):
+        body = draw(st.sampled_from(pool) | sentences)
+        if path.endswith(".md"):
+            heading = draw(st.sampled_from(("", "# alpha\n\n", "# beta\n\n## retry\n\n")))
+            body = draw(st.just("") | front_matters) + heading + body
+        files[path] = File(body, draw(st.sampled_from(sorted(DAYS))))
+    return files
+
+
+atoms: st.SearchStrategy[f.Filter] = st.one_of(
+    st.builds(
+        lambda *names: f.File(names),
+        st.sampled_from(("a.md", "api", "/docs/a.md", "/docs/api")),
+        st.sampled_from(("/a.py", "read me", "ünï", "/docs/api/a")),
+    ),
+    st.builds(
+        lambda *patterns: f.Path(patterns),
+        st.sampled_from(("docs/**", "*.py", "/a.md", "docs/", "notes/*", "**/api/", "read me.*")),
+        st.sampled_from(("!docs/api/", "!*.md", "*.txt", "api*")),
+    ),
+    st.builds(lambda one: f.Path((one,)), st.sampled_from(("docs/**", "*.md", "**/a.*", "archive/", "/*"))),
+    st.builds(f.Under, st.sampled_from(("docs", "docs/api", "notes", "nowhere"))),
+    st.builds(f.Tag, st.sampled_from((*TAGS, "unknown"))),
+    st.builds(f.Type, st.sampled_from(("documentation", "definitions", "data", "symbols"))),
+    st.builds(f.Language, st.sampled_from(("python", "yaml", "rust"))),
+    st.builds(f.Author, st.sampled_from(("ada", "Grace", "Nobody"))),
+    st.builds(f.Category, st.sampled_from(("guide", "NOTE"))),
+    st.builds(f.DocumentIs, st.sampled_from(("a.md", "docs/read me.md"))),
+    st.builds(lambda day: f.After(day, DAYS[day]), st.sampled_from(sorted(DAYS))),
+    st.builds(lambda day: f.Before(day, DAYS[day] + DAY), st.sampled_from(sorted(DAYS))),
+    st.just(f.Archived(ARCHIVE)),
+)
+filters = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda terms: f.And(tuple(terms))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda terms: f.Or(tuple(terms))),
+        inner.map(f.Not),
+        st.sampled_from((f.EVERYTHING, f.NOTHING)),
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[dict[str, File], list[f.Filter]]:
+    """A corpus, two filters of any shape, and two that are sure to cut it in two."""
+    files = draw(corpora())
+    named = sorted(draw(st.sets(st.sampled_from(sorted(files)), min_size=1)))
+    some = f.File(tuple(f"/{path}" for path in named))
+    return files, [*draw(st.lists(filters, min_size=1, max_size=2)), f.Not(some), f.Or((some, draw(atoms)))]
+
+
+questions = st.fixed_dictionaries(
+    {
+        "query": st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=4).map(" ".join),
+        "limit": st.sampled_from((1, 3, 5, 50)),
+        "min_score": st.sampled_from((None, 0.0, 0.3, 0.9)),
+        "max_chunks_per_doc": st.sampled_from((None, 1, 2)),
+    }
+)
+
+
+@contextmanager
+def corpus_of(files: Mapping[str, File], *, in_steps: bool = False) -> Iterator[Corpus]:
+    """An index of the files as if they had been written on their days."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        texts = {path: file.text for path, file in files.items()}
+        if in_steps:
+            corpus = open_in_steps(root, texts, **SMALL_CHUNKS)
+        else:
+            corpus = open_corpus(write_files(root, texts), **SMALL_CHUNKS)
+        for path, file in files.items():
+            os.utime(root / path, (DAYS[file.day], DAYS[file.day]))
+        corpus.refresh()
+        with corpus:
+            yield corpus
+
+
+def kept_by(filter: f.Filter, files: Mapping[str, File]) -> dict[str, File]:
+    """The files that the oracle lets through. Type and language follow the file, so files suffice."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = write_files(Path(folder), {path: file.text for path, file in files.items()})
+        for path, file in files.items():
+            os.utime(root / path, (DAYS[file.day], DAYS[file.day]))
+        kept = {}
+        for document in read_documents(root, Settings()):
+            verdicts = {lets_through(filter, document, chunk) for chunk in document.chunks}
+            assert len(verdicts) <= 1, "a filter that splits a file needs a reference of chunks"
+            if True in verdicts:
+                kept[document.path] = files[document.path]
+        return kept
+
+
+def comparable(found: Found) -> dict[str, Any]:
+    """Everything an answer says, without what names the index: where it lies and what it holds besides."""
+    answer = found.to_dict()
+    results = [{k: v for k, v in result.items() if k != "file_path"} for result in answer["results"]]
+    stats = {name: count for name, count in answer["stats"].items() if name != "excluded_documents"}
+    return {"results": results, "stats": stats, "query_type": answer["query_type"]}
+
+
+def check_invariants(found: Found, limit: int) -> None:
+    """R002-186, R002-187, R002-188: bounded, between 0 and 1, and not increasing. R002-017, R002-180: RRF."""
+    scores = [result.score for result in found.results]
+    assert len(scores) <= limit
+    assert all(0.0 <= score <= 1.0 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    for result in found.results:
+        factor = math.prod(result.boosts.values())
+        fused = factor * sum(1.0 / (60 + evidence.rank) for evidence in result.evidence)
+        assert result.raw_score == pytest.approx(fused, rel=1e-12)
+        assert result.score == pytest.approx(fused / (2 / 61), rel=1e-12)
+    counts = [found.stats[name] for name in FUNNEL]
+    assert counts == sorted(counts, reverse=True)
+    assert len(scores) == min(limit, counts[-1])
+
+
+FUNNEL = (
+    "original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup",
+    "after_doc_limit",
+)  # fmt: skip
+
+
+@examples(100)
+@given(cases(), st.lists(questions, min_size=2, max_size=3))
+def test_filtering_equals_never_having_indexed(case, asked):
+    """R000-035, R000-036, R000-037, R000-053, R000-056, R000-057, R000-058, R000-066, R002-183."""
+    files, chosen = case
+    with corpus_of(files, in_steps=True) as whole:
+        documents = whole.search("alpha", exclude_archived=False).index.documents
+        for filter in chosen:  # noqa: A001
+            kept = kept_by(filter, files)
+            with corpus_of(kept) as part:
+                for question in asked:
+                    found = whole.search(**question, filter=str(filter), exclude_archived=False)
+                    alone = part.search(**question, exclude_archived=False)
+                    assert comparable(found) == comparable(alone), str(filter)
+                    check_invariants(found, question["limit"])
+                    assert found.stats["eligible_documents"] == len(kept)
+                    assert found.stats["excluded_documents"] == documents - len(kept)
+                    assert {result.path for result in found.results} <= kept.keys()
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of a search, and the filter that they are meant to be."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    meant: f.Filter = f.EVERYTHING
+
+
+def as_asked(name: str) -> str:
+    """A name with a slash is a path below the root; one that begins with a slash is outside, so no file's."""
+    if name.startswith("/"):
+        return f"/{name}"
+    return f"/{name.removeprefix('./')}" if "/" in name else name
+
+
+def _arguments(**lists: list[str]) -> Arguments:
+    any_of, all_of = f.Or, f.And
+    meant = all_of(
+        (
+            *(f.Not(f.File((as_asked(name),))) for name in lists["excluded_files"]),
+            *([f.Not(f.Path(tuple(lists["exclude_patterns"])))] if lists["exclude_patterns"] else []),
+            *([f.Path(tuple(lists["include_patterns"]))] if lists["include_patterns"] else []),
+            *([any_of(tuple(map(f.Under, lists["under"])))] if lists["under"] else []),
+            *map(f.Tag, lists["tags"]),
+            *([any_of(tuple(map(f.Type, lists["chunk_types"])))] if lists["chunk_types"] else []),
+            *([any_of(tuple(map(f.Language, lists["languages"])))] if lists["languages"] else []),
+            # Archived documents are hidden, unless patterns say what to include.
+            *([f.Not(f.Archived(ARCHIVE))] if not lists["include_patterns"] else []),
+        )
+    )
+    return Arguments(lists, meant)
+
+
+def _lists(*values: str) -> st.SearchStrategy[list[str]]:
+    return st.just([]) | st.lists(st.sampled_from(values), max_size=2, unique=True)
+
+
+arguments = st.builds(
+    _arguments,
+    excluded_files=st.lists(st.sampled_from(("a.md", "api", "docs/a.md", "./a.py", "/a.txt")), max_size=3),
+    exclude_patterns=_lists("docs/api/", "*.txt", "!a*"),
+    include_patterns=_lists("docs/**", "*.md", "archive/", "nothing/here"),
+    under=_lists("docs", "notes", "docs/api"),
+    tags=_lists("draft", "api"),
+    chunk_types=_lists("documentation", "data"),
+    languages=_lists("python", "yaml"),
+)
+
+
+@examples(90)
+@given(corpora(), st.lists(arguments, min_size=2, max_size=3), questions)
+def test_arguments_obey_the_law(files, chosen, question):
+    """R000-027, R000-028, R000-029, R000-030: every list of a search, alone and together."""
+    with corpus_of(files, in_steps=True) as whole:
+        for argument in chosen:
+            with corpus_of(kept_by(argument.meant, files)) as part:
+                found = whole.search(**question, **argument.given)
+                alone = part.search(**question, exclude_archived=False)
+                assert comparable(found) == comparable(alone), str(argument.meant)
+                check_invariants(found, question["limit"])
+
+
+@examples(50)
+@given(corpora(), questions)
+def test_an_empty_list_is_no_filter(files, question):
+    """R000-028, R000-055: an empty exclusion list preserves behaviour."""
+    with corpus_of(files) as corpus:
+        plain = corpus.search(**question)
+        names = ("excluded_files", "exclude_patterns", "include_patterns", "under", "tags", "chunk_types")
+        for empty in ([], ()):
+            assert comparable(corpus.search(**question, **dict.fromkeys(names, empty))) == comparable(plain)
+        assert plain == corpus.search(**question) or comparable(plain) == comparable(
+            corpus.search(**question)
+        )
+
+
+@examples(50)
+@given(corpora(), questions)
+def test_the_way_to_an_index_does_not_show(files, question):
+    """R002-001: deterministic. One run or many, the same files give the same answers."""
+    with corpus_of(files) as straight, corpus_of(files, in_steps=True) as roundabout:
+        assert comparable(straight.search(**question)) == comparable(roundabout.search(**question))
+
+
+def _large_corpus() -> dict[str, File]:
+    """Three hundred files; every other one has the same text, which is the best for most questions here.
+
+    So lanes that are asked for a few times the limit bring one text alone, and have to be asked again.
+    """
+    files = {}
+    for number in range(300):
+        own = f"alpha {WORDS[number % 7]} own{number // 12 * 12} {number}"
+        files[f"d{number % 5}/f{number}.md"] = File("alpha beta own0" if number % 2 else own)
+    return files
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[tuple[Corpus, dict[str, File]]]:
+    files = _large_corpus()
+    with corpus_of(files, in_steps=True) as corpus:
+        yield corpus, files
+
+
+@pytest.mark.parametrize("limit", [1, 20, 100])
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 1.0])
+def test_results_are_never_short(large, share, limit):
+    """R000-025, R000-038, R000-054: `min(limit, eligible)` results, whatever share is kept out."""
+    corpus, files = large
+    # What is kept out is what would have come first: the worst case for fetching some and sifting.
+    first_to_last = [result.path for result in corpus.search("alpha beta own0", limit=100).results]
+    order = first_to_last + sorted(set(files) - set(first_to_last))
+    excluded = order[: round(len(order) * share)]
+    allowed = [path for path in files if path not in excluded]
+    eligible = {" ".join(files[path].text.split()) for path in allowed}
+    found = corpus.search("alpha beta own0", limit=limit, excluded_files=excluded)
+    assert len(found.results) == min(limit, len(eligible))
+    assert not {result.path for result in found.results} & set(excluded)
+    assert found.stats["eligible_documents"] == len(allowed)
+    assert found.stats["excluded_documents"] == len(excluded)
+    assert len({" ".join(result.content.split()) for result in found.results}) == len(found.results)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
+def test_a_large_exclusion_obeys_the_law(large, share):
+    """R000-036, R000-037: the same with three hundred files and half, a tenth, a hundredth of them left."""
+    corpus, files = large
+    names = sorted(files)
+    kept = names[:: round(1 / (1 - share))]
+    excluded = [name for name in names if name not in kept]
+    with corpus_of({name: files[name] for name in kept}) as part:
+        for query in ("alpha", "beta own0", "own12 token gamma", "unheard of"):
+            for limit in (1, 5, 100):
+                found = corpus.search(query, limit=limit, excluded_files=excluded)
+                assert comparable(found) == comparable(part.search(query, limit=limit))
+
+
+def test_all_relevant_documents_excluded(large):
+    """R000-082: an empty result, a hint, and no error."""
+    corpus, files = large
+    found = corpus.search("alpha", excluded_files=sorted(files))
+    assert found.results == ()
+    assert found.stats["original_count"] == 0
+    assert any("filter" in hint for hint in found.hints)
+
+
+def test_an_exclusion_that_matches_nothing_changes_nothing(large):
+    """R000-055: and one whose values match nothing, asked the other way, lets nothing through."""
+    corpus, _ = large
+    plain = corpus.search("alpha beta", limit=20)
+    assert comparable(corpus.search("alpha beta", limit=20, excluded_files=["nowhere.md"])) == comparable(
+        plain
+    )
+    assert corpus.search("alpha beta", tags=["nowhere"]).results == ()
+
+
+def test_a_workspace_is_its_folders(tmp_path):
+    """R000-036: a configured name stands for its folders, and nothing else is there."""
+    files = {path: file.text for path, file in _large_corpus().items()}
+    whole = write_files(tmp_path / "whole", files | {"tamis.toml": '[workspaces]\nboth = ["d1", "d3"]\n'})
+    part = write_files(tmp_path / "part", {path: text for path, text in files.items() if path[1] in "13"})
+    for file in (*whole.rglob("*.md"), *part.rglob("*.md")):
+        os.utime(file, (DAY, DAY))
+    with open_corpus(whole) as corpus, open_corpus(part) as alone:
+        found = corpus.search("alpha token", workspace="both", limit=30)
+        assert comparable(found) == comparable(alone.search("alpha token", limit=30))
+        assert len(found.results) == 30
+
+
+ARCHIVED = {
+    "a.md": "alpha new",
+    "archive/a.md": "alpha old",
+    "archived-notes/b.md": "alpha notes",
+    "c.md.old": "alpha c",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments", "expected"),
+    [
+        ("alpha", {}, {"a.md", "archived-notes/b.md"}),
+        ("alpha", {"exclude_archived": False}, set(ARCHIVED)),
+        ("alpha is:archived", {}, {"archive/a.md", "c.md.old"}),
+        ("alpha -is:archived", {}, {"a.md", "archived-notes/b.md"}),
+        ("alpha", {"filter": "archived"}, {"archive/a.md", "c.md.old"}),
+        ("alpha", {"filter": "archived | file:a.md"}, {"a.md", "archive/a.md", "c.md.old"}),
+        ("alpha path:archived-notes/**", {}, {"archived-notes/b.md"}),
+        ("alpha -path:archived-notes/**", {}, {"a.md"}),
+        ("alpha", {"include_patterns": ["archive/**"]}, {"archive/a.md"}),
+    ],
+)
+def test_archived_documents_are_hidden_unless_asked_for(tmp_path, query, arguments, expected):
+    """R000-036: hidden by a filter like any other; one that speaks of the archive decides itself."""
+    with open_corpus(write_files(tmp_path, ARCHIVED)) as corpus:
+        assert {result.path for result in corpus.search(query, **arguments).results} == expected
+
+
+def test_weights_and_k_change_the_fusion(tmp_path):
+    """R002-017, R002-018, R002-177, R002-178, R002-180: the defaults, and that each of them counts."""
+    files = {path: file.text for path, file in _large_corpus().items()}
+    root = write_files(tmp_path, files)
+    defaults = test_settings(root).search
+    assert (defaults.semantic_weight, defaults.keyword_weight, defaults.rrf_k_constant) == (1.0, 1.0, 60)
+    raw = {}
+    for name, flags in {
+        "plain": {},
+        "more words": {"search__keyword_weight": 3.0},
+        "words only": {"search__semantic_weight": 0.0},
+        "flat": {"search__rrf_k_constant": 600},
+    }.items():
+        with open_corpus(root, **flags) as corpus:
+            found = corpus.search("alpha token own0", limit=100)
+        weights = {
+            "meaning": flags.get("search__semantic_weight", 1.0),
+            "words": 3.0 if "more" in name else 1.0,
+        }
+        k = flags.get("search__rrf_k_constant", 60)
+        for result in found.results:
+            expected = sum(weights[e.lane] / (k + e.rank) for e in result.evidence)
+            assert result.raw_score == pytest.approx(expected, rel=1e-12)
+        raw[name] = {result.chunk_id: result.raw_score for result in found.results}
+        if name == "words only":
+            assert {e.lane for result in found.results for e in result.evidence} == {"words"}
+    assert len({tuple(scores.items()) for scores in raw.values()}) == 4

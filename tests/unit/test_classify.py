@@ -1,0 +1,51 @@
+"""What kind of question it is."""
+
+import pytest
+
+from tamis.search.classify import query_type
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "getUserById", "what does getUserById do", "HTTPResponse class", "parse_json_data", "_private_name",
+        "`config`", "the `retry` flag", '"exact phrase"', "version 2.1", "v1.2.3 changes", "python 3.11",
+        "MAX_RETRIES", "what is the TIMEOUT", "std::vector", "obj->field", "main()", "parse() in the parser",
+    ],
+)  # fmt: skip
+def test_factual(query):
+    """R002-048, C56: humps, underscores, backticks, versions, quotations, capitals."""
+    assert query_type(query) == "factual"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "installation guide", "section about tokens", "chapter two", "the Guide to setup", "start page",
+        "in the introduction", "what is said in the appendix", "[[Daily note]]", "see [[projects/tamis]]",
+    ],
+)  # fmt: skip
+def test_navigational(query):
+    """R002-049, C56: section, chapter, guide, "in the X", wiki links."""
+    assert query_type(query) == "navigational"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "how do retries work", "what is authentication", "why is it slow", "when to use caching",
+        "deployment",
+        "intersection of two sets", "guidelines for reviews", "sectional sofa", "pagerank explained",
+        "GitHub integration", "login with OAuth", "install on macOS", "GitLab runners", "JavaScript closures",
+        "TypeScript generics", "DevOps culture", "join the team", "", "   ", "?", "東京", "I am a cow",
+    ],
+)  # fmt: skip
+def test_exploratory(query):
+    """R002-050, R002-054, C56: the default; whole words only, and names in mixed case are no code."""
+    assert query_type(query) == "exploratory"
+
+
+@pytest.mark.parametrize("query", ["guide to parse_json", "section 2.1", "getUserById in the API guide"])
+def test_the_first_that_fits_wins(query):
+    """R002-051: factual, then navigational."""
+    assert query_type(query) == "factual"

@@ -1,0 +1,454 @@
+"""The command line: what it prints, where, and how it ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import tamis
+from conftest import write_files
+from tamis.doors.cli import cli, main
+from tamis.settings import load
+
+# The contract of the JSON answer, key by key: design.md section 7.
+ANSWER = {"query", "filter", "query_type", "results", "stats", "timings_ms", "index"}
+RESULT = {
+    "chunk_id", "doc_id", "file_path", "path", "start_line", "end_line", "header_path", "content", "score",
+    "raw_score", "chunk_type", "language", "tags", "is_archived", "parent_chunk_id", "modified", "evidence",
+    "boosts",
+}  # fmt: skip
+STATS = {
+    "original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup",
+    "after_doc_limit", "clusters_merged", "eligible_documents", "excluded_documents",
+}  # fmt: skip
+TIMINGS = {"embed", "lanes", "stages", "total"}
+INDEX = {"generation", "documents", "chunks", "pending_files", "built_at"}
+
+FILES = {
+    "docs/api.md": "---\ntags: [Auth]\nauthor: Anna\ncategory: guide\nmodified: 2026-05-01\n---\n"
+    "# API\n\n## Login\n\nlogin with a token\n",
+    "docs/old.md": "---\nmodified: 2020-01-01\n---\nlogin of old\n",
+    "src/login.py": "def login(token):\n    return token\n",
+    "archive/login.md": "login as it was\n",
+    "tamis.toml": '[workspaces]\ncode = ["src"]\n',
+}
+
+
+class Ended:
+    """How a command ended and what it printed."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Run a command in a fresh folder with the deterministic model."""
+    monkeypatch.chdir(write_files(tmp_path / "root", FILES))
+    monkeypatch.setenv("TAMIS_MODEL_NAME", "hashing")
+
+    def run(*arguments: str) -> Ended:
+        with pytest.raises(SystemExit) as caught:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        assert isinstance(caught.value.code, int)
+        return Ended(caught.value.code, captured.out, captured.err)
+
+    return run
+
+
+# --- search ---------------------------------------------------------------------------------
+
+
+def test_the_contract_of_an_answer(run):
+    """R000-016..018, R002-011, R002-101: every key, its type, and what it says."""
+    answer = run("search", "login token", "--json").json
+    assert set(answer) >= ANSWER
+    assert set(answer["stats"]) >= STATS
+    assert set(answer["timings_ms"]) >= TIMINGS
+    assert set(answer["index"]) == INDEX
+    for result in answer["results"]:
+        assert set(result) == RESULT
+    found = {result["path"]: result for result in answer["results"]}
+    api = found["docs/api.md"]
+    assert api["chunk_id"] == "docs/api.md#0"
+    assert api["doc_id"] == "docs/api"
+    assert api["file_path"] == str(Path.cwd() / "docs/api.md")
+    assert (api["start_line"], api["end_line"]) == (7, 11)
+    assert api["header_path"] == "API > Login"
+    assert api["content"] == "# API\n\n## Login\n\nlogin with a token"
+    assert (api["chunk_type"], api["language"], api["tags"]) == ("documentation", None, ["auth"])
+    assert (api["is_archived"], api["parent_chunk_id"], api["boosts"]) == (False, None, {})
+    assert api["modified"] == "2026-05-01T00:00:00Z"
+    assert {item["lane"] for item in api["evidence"]} <= {"words", "meaning"}
+    assert all(set(item) == {"lane", "rank", "score"} for item in api["evidence"])
+    code = found["src/login.py"]
+    assert (code["chunk_type"], code["language"]) == ("definitions", "python")
+    assert answer["query"] == "login token"
+    assert answer["filter"] == "-archived"
+    assert answer["query_type"] == "exploratory"
+    assert answer["index"]["documents"] == 5
+    scores = [result["score"] for result in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords"),
+    [
+        ([], {}),
+        (["-n", "1"], {"limit": 1}),
+        (["--limit", "2", "--unique"], {"limit": 2, "unique": True}),
+        (["--exclude-file", "api.md"], {"excluded_files": ["api.md"]}),
+        (["--exclude-file", "docs/api.md", "--exclude-file", "./src/login.py"],
+         {"excluded_files": ["docs/api.md", "./src/login.py"]}),
+        (["--exclude", "*.py", "--exclude", "docs/old*"], {"exclude_patterns": ["*.py", "docs/old*"]}),
+        (["--include", "archive/"], {"include_patterns": ["archive/"]}),
+        (["--workspace", "code"], {"workspace": "code"}),
+        (["--under", "docs", "--under", "src"], {"under": ["docs", "src"]}),
+        (["--tag", "auth"], {"tags": ["auth"]}),
+        (["--type", "definitions"], {"chunk_types": ["definitions"]}),
+        (["--lang", "python"], {"languages": ["python"]}),
+        (["--author", "anna"], {"author": "anna"}),
+        (["--category", "guide"], {"category": "guide"}),
+        (["--after", "2026"], {"modified_after": "2026"}),
+        (["--before", "2021"], {"modified_before": "2021"}),
+        (["--archived"], {"exclude_archived": False}),
+        (["--min-score", "0.9"], {"min_score": 0.9}),
+        (["--filter", "under:docs | lang:python"], {"filter": "under:docs | lang:python"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_the_command_line_gives_what_python_gives(run, arguments, keywords):
+    """R000-013, C13: the doors hold no logic of their own."""
+    printed = run("search", "login token", *arguments, "--json")
+    with tamis.open(Path.cwd(), settings=load(Path.cwd(), {"model.name": "hashing"})) as corpus:
+        expected = corpus.search("login token", **keywords).to_dict()
+    answer = printed.json
+    for each in (answer, expected):
+        assert set(each.pop("timings_ms")) >= TIMINGS
+    assert answer == expected
+    assert printed.code == (0 if expected["results"] else 1)
+    assert expected["results"], "an experiment that finds nothing shows nothing"
+
+
+def test_exit_codes(run):
+    assert run("search", "login").code == 0
+    assert run("search", "login", "--under", "src", "--lang", "rust").code == 1
+    assert run("search", "login", "--min-score", "1", "--exclude", "*").code == 1
+    assert run("search", "login", "--lang", "klingon").code == 2
+    assert run("search", "").code == 2
+    assert run("search", "login", "nowhere").code == 2
+    assert run("search", "login", "-n", "0").code == 2
+    assert run("search", "login", "-n", "many").code == 2
+    assert run("search").code == 2
+    assert run("--help").code == 0
+    assert run("search", "-h").code == 0
+    assert run("--version").code == 0
+
+
+def test_an_empty_answer_is_no_fault(run):
+    """R000-082: all relevant files kept out: empty, exit code 1, nothing on standard error."""
+    run("index", "-q")
+    ended = run("search", "login", "--exclude", "*", "--json")
+    assert ended.code == 1
+    assert ended.json["results"] == []
+    assert ended.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["search", "x", "--lang", "pyhton"], "no language 'pyhton'", "did you mean python?"),
+        (["search", "x", "--type", "symbol"], "no chunk type 'symbol'", "did you mean symbols?"),
+        (["search", "x", "--workspace", "cod"], "no workspace 'cod'", "did you mean code?"),
+        (["search", "x", "--after", "2026-13-45"], "no date", "2026-05-01"),
+        (["search", "x", "--exclude-file", "/"], "names no file", "a file name or a path"),
+        (["search", "x", "--filter", "tagg:x"], "no filter tagg:", "did you mean tag?"),
+        (["search", "tag:x"], "nothing to search for", "words besides the filter"),
+        (["search", "x", "--model", "gpt"], "no model 'gpt'", "granite"),
+        (["search", "x", "--min-score", "2"], "min_score is 2.0", "0 to 1"),
+        (["search", "x", "--config", "none.toml"], "no configuration file", "--config"),
+        (["status", "docs"], "has no index", "tamis index"),
+        (["status", "docs/api.md"], "is a file", "give its folder"),
+    ],
+)
+def test_a_fault_is_a_message_a_hint_and_nothing_on_standard_output(run, arguments, message, hint):
+    """C87, C102."""
+    run("index", "-q")
+    ended = run(*arguments)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("error: ")
+    assert message in ended.err
+    assert hint in ended.err.split("hint: ")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (["search", "x", "--limt", "3"], "--limit"),
+        (["index", "--dry-rum"], "--dry-run"),
+        (["serch", "x"], "search"),
+    ],
+)
+def test_an_unknown_option_or_command_is_a_fault(run, arguments, suggestion):
+    ended = run(*arguments)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert "No such" in ended.err
+    assert suggestion in ended.err
+
+
+def test_text_for_people(run):
+    ended = run("search", "login token")
+    assert "docs/api.md:7-11" in ended.out
+    assert "API > Login" in ended.out
+    assert "login with a token" in ended.out
+    assert "funnel" not in ended.out
+    assert run("search", "login", "--exclude", "*").out.startswith("nothing found")
+
+
+def test_explain(run):
+    out = run("search", "login token", "--explain").out
+    for part in (
+        "words: rank",
+        "meaning: rank",
+        "filter:",
+        "-archived",
+        "eligible:",
+        "funnel:",
+        "time:",
+        "index:",
+    ):
+        assert part in out
+
+
+def test_why_not(run):
+    assert (
+        run("search", "login", "--why-not", "archive/login.md", "--json").json["why_not"]["reason"]
+        == "archived"
+    )
+    assert "tag:" in run("search", "login tag:auth", "--why-not", "src/login.py").out
+
+
+def test_no_colours_where_nobody_sees_them(run):
+    assert "\x1b[" not in run("search", "login", "--explain").out
+
+
+def test_colours_on_a_terminal_unless_no_color_is_set(run, monkeypatch):
+    monkeypatch.setattr("click.utils.should_strip_ansi", lambda stream=None, color=None: color is False)
+    assert "\x1b[" in run("search", "login").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in run("search", "login").out
+
+
+def test_progress_is_never_on_standard_output(run):
+    ended = run("search", "login", "--json")
+    assert "indexing 5 files" in ended.err
+    assert isinstance(ended.json, dict)
+    again = run("search", "login", "--json")
+    assert again.err == ""
+
+
+def test_a_name_that_is_no_text_does_not_end_in_a_traceback(run):
+    ended = run("search", "login", "--exclude-file", "bad\udcff.md", "--json")
+    assert ended.code in (0, 1)
+    assert ended.json["results"]
+
+
+# --- index, rebuild-index, status ----------------------------------------------------------------
+
+
+def test_index(run):
+    first = run("index", "--json")
+    assert first.code == 0
+    assert {name: first.json[name] for name in ("seen", "indexed", "unchanged", "removed")} == {
+        "seen": 5,
+        "indexed": 5,
+        "unchanged": 0,
+        "removed": 0,
+    }
+    assert set(first.json) == {
+        "seen", "indexed", "unchanged", "removed", "chunks", "generation", "seconds", "skipped",
+        "skipped_by_reason", "warnings",
+    }  # fmt: skip
+    assert run("index", "--json").json["unchanged"] == 5
+    assert "5 seen = 0 indexed + 5 unchanged + 0 skipped" in run("index").out
+    assert run("rebuild-index", "--json").json["indexed"] == 5
+
+
+def test_quiet_prints_nothing(run):
+    for command in ("index", "rebuild-index"):
+        ended = run(command, "--quiet")
+        assert (ended.code, ended.out, ended.err) == (0, "", "")
+    ended = run("search", "login", "--json", "-q", "docs")
+    assert ended.err == ""
+
+
+def test_a_dry_run_lists_and_writes_nothing(run):
+    write_files(Path.cwd(), {"image.png": b"\x89PNG\0", "build/x.md": "x", "fresh.md": "x"})
+    ended = run("index", "--dry-run", "--json")
+    assert ended.code == 0
+    assert not (Path.cwd() / ".tamis").exists()
+    assert ended.json["indexed"] == sorted([*FILES, "fresh.md"])
+    reasons = {item["path"]: item["reason"] for item in ended.json["skipped"]}
+    assert reasons == {"image.png": "binary", "build/": "ignored"}
+    assert ended.json["seen"] == 8
+    assert all(set(item) == {"path", "reason", "detail"} for item in ended.json["skipped"])
+    text = run("index", "--dry-run").out
+    assert "fresh.md\n" in text
+    assert "skipped: build/: ignored, build/ (defaults" in text
+
+
+def test_nothing_to_search_is_said(run):
+    (Path.cwd() / "empty").mkdir()
+    assert run("index", "--dry-run", "empty").code == 1
+    ended = run("index", "empty")
+    assert ended.code == 1
+    assert "nothing to search" in ended.err
+    found = run("search", "login", "empty", "--json")
+    assert found.code == 1
+    assert "the index is empty" in found.json["hints"][0]
+
+
+def test_the_index_may_be_elsewhere(run, tmp_path):
+    place = tmp_path / "elsewhere"
+    assert run("index", "--index-dir", str(place), "-q").code == 0
+    assert (place / "index.db").exists()
+    assert not (Path.cwd() / ".tamis").exists()
+    assert run("search", "login", "--index-dir", str(place), "--json").err == ""
+
+
+def test_the_index_folder_is_never_committed(run):
+    run("index", "-q")
+    assert (Path.cwd() / ".tamis" / ".gitignore").read_text() == "*\n"
+
+
+def test_status(run):
+    assert run("status").code == 2
+    run("index", "-q")
+    write_files(Path.cwd(), {"new.md": "new", "image.png": b"\0"})
+    (Path.cwd() / "docs/old.md").unlink()
+    ended = run("status", "--json")
+    assert ended.code == 0
+    now = ended.json
+    assert now["root"] == str(Path.cwd())
+    assert now["directory"] == str(Path.cwd() / ".tamis")
+    assert (now["index"]["documents"], now["model"], now["removed_files"]) == (5, "hashing", 1)
+    assert now["changed_files"] == 2
+    assert now["bytes_on_disk"] > 0
+    assert set(now["index"]) == INDEX
+    text = run("status").out
+    assert "1 files gone" in text
+    assert "5 documents" in text
+
+
+# --- explain-ignore, init, completion ---------------------------------------------------------------
+
+
+def test_explain_ignore(run):
+    """R001-020, R001-023: one object for each path, in order, with the rule that decided."""
+    write_files(Path.cwd(), {".gitignore": "# logs\n*.log\n!keep.log\n", "a.log": "", "keep.log": ""})
+    paths = [
+        "a.log",
+        "keep.log",
+        "docs/api.md",
+        "archive/login.md",
+        "node_modules/x.js",
+        "missing.md",
+        "../out.md",
+    ]
+    ended = run("explain-ignore", "--json", *paths)
+    assert ended.code == 0
+    assert [item["path"] for item in ended.json] == paths
+    assert all(set(item) == {"path", "ignored", "archived", "rule", "source", "line"} for item in ended.json)
+    by_path = {item["path"]: item for item in ended.json}
+    assert by_path["a.log"] == {
+        "path": "a.log",
+        "ignored": True,
+        "archived": False,
+        "rule": "*.log",
+        "source": ".gitignore",
+        "line": 2,
+    }
+    assert by_path["keep.log"]["ignored"] is False
+    assert by_path["keep.log"]["rule"] == "!keep.log"
+    assert by_path["archive/login.md"]["archived"] is True
+    assert by_path["node_modules/x.js"]["source"] == "defaults"
+    assert [by_path[path]["ignored"] for path in ("docs/api.md", "missing.md", "../out.md")] == [False] * 3
+    text = run("explain-ignore", "a.log", "docs/api.md", "archive/login.md").out.splitlines()
+    assert text[0] == "a.log: ignored  by *.log (.gitignore:2)"
+    assert text[1] == "docs/api.md: indexed"
+    assert text[2].startswith("archive/login.md: archived")
+    assert run("explain-ignore").code == 2
+
+
+def test_init_writes_a_file_once(run):
+    """R001-065, R001-074."""
+    assert run("init").code == 0
+    written = (Path.cwd() / ".graphragignore").read_text()
+    assert "node_modules/" in written
+    assert run("init").code == 2
+    assert (Path.cwd() / ".graphragignore").read_text() == written
+    assert run("init", "--force", "--for", "react").code == 0
+    assert run("init", "--for", "cobol").code == 2
+    assert run("index", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(run, shell):
+    ended = run("completion", shell)
+    assert ended.code == 0
+    assert "_TAMIS_COMPLETE" in ended.out
+    assert "tamis" in ended.out
+
+
+def test_completion_of_an_unknown_shell(run):
+    assert run("completion", "tcsh").code == 2
+
+
+# --- Everything ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_every_command_and_option_explains_itself(run, name):
+    ended = run(name, "--help")
+    assert ended.code == 0
+    command = cli.commands[name]
+    assert command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts}"
+            assert parameter.opts[0] in ended.out
+
+
+def test_a_fault_of_our_own_is_no_empty_answer(run, monkeypatch):
+    """An exit code of 1 would say "nothing found"."""
+
+    def break_down(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("broken")
+
+    monkeypatch.setattr("tamis.corpus.Corpus.search", break_down)
+    ended = run("search", "login")
+    assert ended.code == 2
+    assert "ZeroDivisionError" in ended.err
+    assert "a fault in tamis itself" in ended.err
+    assert ended.out == ""
+
+
+def test_a_reader_that_has_seen_enough(run):
+    """`tamis search ... | head -1` is no fault."""
+    run("index", "-q")
+    script = (
+        f"{sys.executable} -m tamis search login --json --model hashing | head -c 1; echo ${{PIPESTATUS[0]}}"
+    )
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "{0\n"
+    assert ran.stderr == ""

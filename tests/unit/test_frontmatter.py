@@ -1,0 +1,280 @@
+"""Front matter: read where it is well made, left in the text where it is not, harmless in any case."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import SHARED
+from tamis.ingest.frontmatter import front_matter
+from tamis.model import FrontMatter
+
+LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+
+CASES = SHARED / "data" / "conformance" / "frontmatter" / "python_frontmatter.json"
+
+
+def fields_of(block: str, fence: str = "---") -> FrontMatter:
+    found, start, warning = front_matter(f"{fence}\n{block}\n{fence}\nbody\n")
+    assert warning == ""
+    assert start == len(f"{fence}\n{block}\n{fence}\n")
+    return found
+
+
+def refused(text: str) -> str:
+    found, start, warning = front_matter(text)
+    assert found == FrontMatter()
+    assert start == 0, "what is not understood stays part of the text"
+    return warning
+
+
+FULL = FrontMatter(
+    title="A title",
+    description="What it says",
+    keywords=("one", "two"),
+    tags=("draft", "area/work"),
+    aliases=("other name",),
+    author="Anna Smith",
+    category="guide",
+    modified=datetime(2026, 5, 1, tzinfo=UTC).timestamp(),
+)
+
+
+@pytest.mark.parametrize(
+    ("fence", "block"),
+    [
+        pytest.param(
+            "---",
+            "title: A title\ndescription: What it says\nkeywords: one, two\ntags: [Draft, area/Work]\n"
+            "aliases:\n  - other name\nauthor: Anna Smith\ncategory: guide\nmodified: 2026-05-01",
+            id="YAML",
+        ),
+        pytest.param(
+            "+++",
+            'title = "A title"\ndescription = "What it says"\nkeywords = ["one", "two"]\n'
+            'tags = "#draft, area/work"\naliases = ["other name"]\nauthor = "Anna Smith"\n'
+            'category = "guide"\nmodified = 2026-05-01',
+            id="TOML",
+        ),
+        pytest.param(
+            "---",
+            "TITLE: A title\nSummary: What it says\nkeywords: [one, two]\ntags: ['#draft', area/work, Draft]"
+            "\naliases: other name\nauthors: [Anna Smith]\ntype: guide\ndate: 2026-05-01T00:00:00Z",
+            id="other names and cases",
+        ),
+    ],
+)
+def test_fields(fence, block):
+    """R002-112, R002-117, R002-121, R002-131: names, fallbacks, lists and texts with commas."""
+    assert fields_of(block, fence) == FULL
+
+
+def test_without_front_matter_everything_is_empty():
+    """R002-128."""
+    for text in ("", "text", "# Heading\n", " ---\ntitle: x\n---\n", "text\n---\ntitle: x\n---\n"):
+        assert front_matter(text) == (FrontMatter(), 0, "")
+    assert FrontMatter() == FrontMatter("", "", (), (), (), "", "", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        pytest.param("---\n---\nbody", 8, id="empty"),
+        pytest.param("---\n# only a comment\n---\nbody", 25, id="a comment"),
+        pytest.param("--- \ntitle: x\n---  \nbody", 20, id="blanks after the marks"),
+        pytest.param("---\ntitle: x\n...\nbody", 17, id="dots end it"),
+        pytest.param("---\ntitle: x\n---", 16, id="nothing after it"),
+        pytest.param("+++\n+++\nbody", 8, id="empty TOML"),
+    ],
+)
+def test_where_the_text_begins(text, start):
+    assert front_matter(text)[1:] == (start, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("---\ntitle: x\nno end\n", id="no end"),
+        pytest.param("----\ntitle: x\n----\n", id="four dashes"),
+        pytest.param("---title: x\n---\n", id="no line of its own"),
+        pytest.param("+++\ntitle: x\n---\n", id="ends that do not match"),
+        pytest.param("---\n" + "x: y\n" * 20_000 + "---\n", id="longer than front matter is"),
+    ],
+)
+def test_what_is_no_block_is_text_without_a_warning(text):
+    assert refused(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("---\ntitle: [unclosed\n---\n", id="broken YAML"),
+        pytest.param("---\na: b: c\n---\n", id="a colon too many"),
+        pytest.param("---\n\ttitle: tab\n---\n", id="a tab"),
+        pytest.param("---\n- a\n- b\n---\n", id="a list"),
+        pytest.param("---\njust a sentence\n---\n", id="a sentence between rules"),
+        pytest.param("---\n? [a]\n: b\n---\n", id="a key that is a list"),
+        pytest.param("---\na: !!python/object:os.system x\n---\n", id="a tag that makes objects"),
+        pytest.param("---\nx: \x00\n---\n", id="a character YAML forbids"),
+        pytest.param("---\ndate: 2026-13-45\n---\n", id="a date that no calendar has"),
+        pytest.param("---\n%YAML 9.9\n---\n", id="a directive"),
+        pytest.param("+++\ntitle = \n+++\n", id="broken TOML"),
+        pytest.param("+++\na = 1\na = 2\n+++\n", id="a TOML key twice"),
+    ],
+)
+def test_a_broken_block_stays_text_with_a_warning(text):
+    assert refused(text).startswith("front matter not understood: ")
+
+
+@pytest.mark.parametrize(
+    ("block", "found"),
+    [
+        ("title: 42", FrontMatter(title="42")),
+        ("title: 2026-05-01", FrontMatter(title="2026-05-01")),
+        ("title: [a, b]", FrontMatter()),
+        ("title: {a: b}", FrontMatter()),
+        ("title:", FrontMatter()),
+        ("title: '  '", FrontMatter()),
+        ("tags: 2026", FrontMatter(tags=("2026",))),
+        ("tags: [1, 2.5, a, [nested], {b: c}, null, '']", FrontMatter(tags=("1", "2.5", "a"))),
+        ("tags: {a: b}", FrontMatter()),
+        ("tags: a,, b ,", FrontMatter(tags=("a", "b"))),
+        ("tags: ['#', '#x', X]", FrontMatter(tags=("x",))),
+        ("keywords: {a: b}", FrontMatter()),
+        ("author: [a, b]", FrontMatter()),
+        ("author: ''\nauthors: a, b", FrontMatter(author="a, b")),
+        ("date: soon", FrontMatter()),
+        ("date: 5", FrontMatter()),
+        ("1: 2\ntitle: x", FrontMatter(title="x")),
+        ("unknown: {deep: [1, 2]}", FrontMatter()),
+    ],
+)
+def test_values_of_a_kind_we_do_not_know_are_left_out(block, found):
+    """R002-121: a wrong type costs its own field and nothing else."""
+    assert fields_of(block) == found
+
+
+def at(*parts: int) -> float:
+    return datetime(*parts, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("block", "moment"),
+    [
+        ("created: 2024-01-01\ndate: 2025-01-01\nmodified: 2026-01-01", at(2026, 1, 1)),
+        ("created: 2024-01-01\ndate: 2025-01-01", at(2025, 1, 1)),
+        ("created: 2024-01-01", at(2024, 1, 1)),
+        ("modified: soon\ndate: 2025-01-01", at(2025, 1, 1)),
+        ("modified: 2026-05-01 12:30:00", at(2026, 5, 1, 12, 30)),
+        ("modified: 2026-05-01T12:30:00+02:00", at(2026, 5, 1, 10, 30)),
+        ("modified: '2026-05-01T12:30:00Z'", at(2026, 5, 1, 12, 30)),
+        ("modified: 0001-01-01T00:00:00+12:00", at(1, 1, 1) - 12 * 3600),
+        ("modified: 9999-12-31", at(9999, 12, 31)),
+    ],
+)
+def test_dates(block, moment):
+    """R002-118: modified before date before created; without a zone it is UTC."""
+    assert fields_of(block).modified == moment
+
+
+# --- Blocks that mean harm --------------------------------------------------------------
+
+
+def bomb(mark: str, merge: bool) -> str:
+    """Nine floors of nine: some 400 million keys or values when they are unfolded."""
+    lines = [f"{mark}0: &{mark}0 {{k: v}}" if merge else f"{mark}0: &{mark}0 [v, v]"]
+    for floor in range(1, 10):
+        below = ", ".join([f"*{mark}{floor - 1}"] * 9)
+        inner = f"{{<<: [{below}]}}" if merge else f"[{below}]"
+        lines.append(f"{mark}{floor}: &{mark}{floor} {inner}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("mark", ["a", "-", "_", "9"])
+@pytest.mark.parametrize("merge", [False, True], ids=["aliases", "merge keys"])
+def test_alias_bombs_are_refused_before_they_unfold(mark, merge):
+    """Every sign that may begin an anchor's name: one that slips through would never come back."""
+    block = bomb(mark, merge).replace(f"\n{mark}", "\nk").replace(f"{mark}0: &", "k0: &", 1)
+    assert "aliases are not supported" in refused(f"---\n{block}\n---\n")
+
+
+def test_an_asterisk_and_an_ampersand_in_words_are_no_alias():
+    assert fields_of("title: 'R&D * and *more*'\ntags: [a&b, 'c*d']").title == "R&D * and *more*"
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        pytest.param("---\na: {}\n---\n".format("[" * 31_000 + "]" * 31_000), id="lists in YAML"),
+        pytest.param("---\na: {}\n---\n".format("[" * 60_000), id="lists in YAML, unclosed"),
+        pytest.param("---\na: {}\n---\n".format("{a: " * 10_000 + "}" * 10_000), id="tables in YAML"),
+        pytest.param("---\n{} x\n---\n".format("- " * 30_000), id="dashes"),
+        pytest.param("---\n{} x\n---\n".format("? " * 30_000), id="question marks"),
+        pytest.param("---\nb: &x 1\nc: *x\na: {}\n---\n".format("[" * 30_000), id="with an alias"),
+        pytest.param("---\na: {}\n---\n".format("&a" * 30_000), id="anchors"),
+        pytest.param("+++\na = {}\n+++\n".format("[" * 31_000 + "]" * 31_000), id="lists in TOML"),
+        pytest.param("+++\na = {}\n+++\n".format("{a=" * 20_000), id="tables in TOML"),
+        pytest.param("---\ntitle: 0x{}\n---\n".format("f" * 60_000), id="a number too long to print"),
+        pytest.param("+++\ntitle = 0x{}\n+++\n".format("f" * 60_000), id="the same in TOML"),
+        pytest.param("---\ntitle: {}\n---\n".format("9" * 60_000), id="a long decimal number"),
+        pytest.param("---\n0x{}: x\n---\n".format("f" * 60_000), id="a number as a key"),
+    ],
+)
+def test_blocks_that_once_ended_the_process(nested):
+    """In a process of its own: a parser that runs out of stack takes everything down with it."""
+    script = (
+        "import sys; from tamis.ingest.frontmatter import front_matter\n"
+        "found, start, warning = front_matter(sys.stdin.read())\n"
+        "assert found.title == ''\n"
+        "print(start > 0 or 'not understood' in warning or warning == '')"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], input=nested, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "True"), ran.stderr
+
+
+def test_moderate_nesting_is_no_harm():
+    deep = "[" * 40 + "]" * 40
+    assert fields_of(f"title: x\nother: {deep}").title == "x"
+
+
+@LAW
+@given(
+    st.text(max_size=80)
+    | st.lists(
+        st.sampled_from(["title", ": ", "- ", *"[]{}#1'\"\n", "&a ", "*a", "<<", "|\n  "])
+    ).map("".join),
+    st.sampled_from(["---", "+++"]),
+)  # fmt: skip
+def test_no_block_raises(block, fence):
+    text = f"{fence}\n{block}\n{fence}\nbody"
+    found, start, warning = front_matter(text)
+    assert 0 <= start <= len(text)
+    assert start == 0 or not warning
+    assert start > 0 or found == FrontMatter()
+
+
+# --- Held to another reader ---------------------------------------------------------------
+
+
+# The cases that are about something else: JSON blocks, and four dashes, which Jekyll does not take either.
+OTHERS = {"tests/json/hello-json.md", "tests/yaml/extra-dash.txt"}
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="the conformance cases are not on this machine")
+def test_the_cases_of_python_frontmatter():
+    cases = [case for case in json.loads(CASES.read_text("utf-8")) if case["id"] not in OTHERS]
+    assert len(cases) >= 8
+    for case in cases:
+        text, expected = case["text"], case["expected"]
+        found, start, warning = front_matter(text)
+        assert warning == "", case["id"]
+        assert text[start:].strip() == expected["content"].strip(), case["id"]
+        for name in ("title", "author"):
+            assert getattr(found, name) == expected.get(name, ""), case["id"]
+        assert list(found.tags) == [str(tag).lower() for tag in expected.get("tags", [])], case["id"]

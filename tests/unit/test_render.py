@@ -1,0 +1,124 @@
+"""Answers as text for people."""
+
+import click
+import pytest
+
+from tamis.corpus import Status
+from tamis.doors.render import answer, report, snippet, status
+from tamis.model import Evidence, Found, IndexState, Report, Result, Skipped
+
+STATE = IndexState(7, 826, 5210, 0, "2026-05-01T00:00:00Z")
+STATS = {
+    "original_count": 40, "after_threshold": 31, "after_content_dedup": 30, "after_ngram_dedup": 30,
+    "after_dedup": 30, "after_doc_limit": 20, "clusters_merged": 0, "eligible_documents": 812,
+    "excluded_documents": 14,
+}  # fmt: skip
+
+
+def result(**changes: object) -> Result:
+    plain = {
+        "chunk_id": "docs/api.md#3", "doc_id": "docs/api", "file_path": "/abs/docs/api.md",
+        "path": "docs/api.md", "start_line": 12, "end_line": 30, "header_path": "API > Login",
+        "content": "first\n\nsecond", "score": 0.871, "raw_score": 0.03, "chunk_type": "documentation",
+        "language": None, "tags": (), "is_archived": False, "parent_chunk_id": None,
+        "modified": "2026-05-01T00:00:00Z", "evidence": (Evidence("words", 1, 12.34),),
+    }  # fmt: skip
+    return Result(**(plain | changes))
+
+
+def found(*results: Result, hints: tuple[str, ...] = ()) -> Found:
+    return Found("q", "-archived", "exploratory", results, STATS, {"total": 1.5}, STATE, hints)
+
+
+def plain(lines: object) -> list[str]:
+    return [click.unstyle(line) for line in lines]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("", []),
+        ("\n \n", []),
+        ("one", ["one"]),
+        ("one\n\n\ntwo  ", ["one", "two"]),
+        ("    indented\n\tdeeper", ["    indented", "\tdeeper"]),
+        ("\n".join(str(n) for n in range(8)), [str(n) for n in range(8)]),
+        ("\n".join(str(n) for n in range(9)), [*(str(n) for n in range(8)), "... 1 more lines"]),
+        ("x" * 160, ["x" * 160]),
+        ("x" * 161, ["x" * 157 + "..."]),
+    ],
+)
+def test_snippets(content, lines):
+    assert snippet(content) == lines
+
+
+def test_an_answer():
+    assert plain(answer(found(result()), explain=False)) == [
+        "1. docs/api.md:12-30  0.87",
+        "   API > Login",
+        "   first",
+        "   second",
+        "",
+    ]
+
+
+def test_results_are_numbered_and_archived_ones_marked():
+    lines = plain(
+        answer(found(result(), result(path="old.md", is_archived=True, header_path="")), explain=False)
+    )
+    assert "2. old.md:12-30  0.87 archived" in lines
+    assert lines.count("   API > Login") == 1
+
+
+def test_nothing_found_says_so_and_why():
+    lines = plain(answer(found(hints=("the filter lets no document through",)), explain=False))
+    assert lines == ["nothing found", "note: the filter lets no document through"]
+
+
+def test_an_explained_answer_shows_the_evidence_and_the_funnel():
+    text = "\n".join(plain(answer(found(result()), explain=True)))
+    for part in (
+        "words: rank 1, score 12.34", "filter:   -archived", "812 documents, 14 kept out", "40 fused",
+        "31 above the threshold", "30 different texts", "20 within the limit per document", "1 shown",
+        "total 1.5 ms", "generation 7, 826 documents",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_a_report():
+    skipped = (Skipped("a", "binary"), Skipped("b", "binary"), Skipped("c", "unreadable", "it broke"))
+    done = Report(3, 4, 1, 9, skipped, ("w",), 2, 0.25)
+    assert plain(report(done)) == [
+        "10 seen = 3 indexed + 4 unchanged + 3 skipped (2 binary, 1 unreadable)",
+        "1 removed, 9 passages written, generation 2, 0.2 s",
+        "could not read c: it broke",
+        "warning: w",
+    ]
+
+
+def test_a_long_report_is_cut_and_says_so():
+    done = Report(warnings=tuple(f"w{n}" for n in range(25)))
+    lines = plain(report(done))
+    assert lines[-2] == "warning: w9"
+    assert lines[-1] == "... and 15 more (--json lists all)"
+
+
+@pytest.mark.parametrize(
+    ("changed", "removed", "pending", "said"),
+    [
+        (0, 0, 0, "up to date"),
+        (2, 0, 0, "2 files new or changed (run: tamis index)"),
+        (0, 3, 0, "3 files gone (run: tamis index)"),
+        (0, 0, 4, "the last run did not finish, 4 files pending (run: tamis index)"),
+        (1, 1, 0, "1 files new or changed; 1 files gone (run: tamis index)"),
+    ],
+)
+def test_a_status(changed, removed, pending, said):
+    state = IndexState(7, 826, 5210, pending, "2026-05-01T00:00:00Z")
+    now = Status(
+        "/r", "/r/.tamis", state, "granite", 3, 2_500_000, changed, removed, (Skipped("a", "binary"),)
+    )
+    lines = plain(status(now))
+    assert f"fresh:    {said}" in lines
+    assert "skipped:  1 binary" in lines
+    assert "index:    /r/.tamis (2.5 MB, 3 segments)" in lines

@@ -1,0 +1,350 @@
+"""The stages of a search, each against arithmetic by hand or a plain second implementation."""
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tamis.model import Candidate, Evidence, Passage
+from tamis.search.boost import ArchivePenalty
+from tamis.search.fuse import fuse
+from tamis.search.pipeline import STAGES, Question, active_lanes, first_depth, run_stages
+from tamis.search.select import above_threshold, limited_per_document, without_same_text
+from tamis.settings import ArchiveSettings, SearchSettings
+from tamis.text import text_hash
+
+LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+
+BOTH = {"meaning": 1.0, "words": 1.0}
+
+
+def passage(path: str, ordinal: int = 0, content: str = "") -> Passage:
+    text = content or f"{path} {ordinal}"
+    return Passage(path, ordinal, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ())
+
+
+def ranking(*paths: str) -> list[tuple[Passage, float]]:
+    return [(passage(path), 100.0 - at) for at, path in enumerate(paths)]
+
+
+def candidate(path: str, score: float, ordinal: int = 0, content: str = "") -> Candidate:
+    return Candidate(passage(path, ordinal, content), score, score, ())
+
+
+def order(candidates: list[Candidate]) -> list[str]:
+    return [each.passage.path for each in candidates]
+
+
+# --- Fusion ------------------------------------------------------------------------------
+
+
+def test_fusion_by_hand():
+    """R001-037, R001-038, R001-039, R001-052, R002-017: the sum of 1 / (k + rank), k = 60, best first."""
+    fused = fuse({"meaning": ranking("a", "b", "c"), "words": ranking("b", "d")}, BOTH, 60)
+    assert order(fused) == ["b", "a", "d", "c"]
+    expected = {"b": 1 / 62 + 1 / 61, "a": 1 / 61, "d": 1 / 62, "c": 1 / 63}
+    for each in fused:
+        assert each.raw_score == pytest.approx(expected[each.passage.path], rel=1e-15)
+        assert each.score == pytest.approx(expected[each.passage.path] / (2 / 61), rel=1e-15)
+
+
+def test_evidence_says_which_lane_where_and_how_much():
+    """R001-037, C25: sources are kept, a lane's own scores are carried along and never added up."""
+    fused = fuse({"meaning": ranking("a", "b"), "words": ranking("b")}, BOTH, 60)
+    evidence = {each.passage.path: each.evidence for each in fused}
+    assert evidence["b"] == (Evidence("meaning", 2, 99.0), Evidence("words", 1, 100.0))
+    assert evidence["a"] == (Evidence("meaning", 1, 100.0),)
+
+
+def test_a_lanes_own_scores_do_not_matter():
+    """C25: ranks alone."""
+    small = {"meaning": [(passage("a"), 0.9), (passage("b"), 0.8)], "words": [(passage("b"), 1.0)]}
+    large = {"meaning": [(passage("a"), 900.0), (passage("b"), 1e-9)], "words": [(passage("b"), -5.0)]}
+    assert [each.raw_score for each in fuse(small, BOTH, 60)] == [
+        each.raw_score for each in fuse(large, BOTH, 60)
+    ]
+
+
+def test_weights_and_k():
+    """R002-018, R002-177, R002-178, R002-180."""
+    rankings = {"meaning": ranking("a", "b"), "words": ranking("b", "a")}
+    assert order(fuse(rankings, {"meaning": 2.0, "words": 1.0}, 60)) == ["a", "b"]
+    assert order(fuse(rankings, {"meaning": 1.0, "words": 2.0}, 60)) == ["b", "a"]
+    best = fuse(rankings, {"meaning": 2.0, "words": 1.0}, 1)[0]
+    assert best.raw_score == pytest.approx(2 / 2 + 1 / 3)
+    assert best.score == pytest.approx((2 / 2 + 1 / 3) / (3 / 2))
+
+
+def test_first_in_every_lane_is_one_whatever_the_lanes():
+    """C50: confidence does not depend on the number of lanes, their weights or k."""
+    for weights in (BOTH, {"meaning": 3.0, "words": 0.1}):
+        for k in (1, 60, 1000):
+            for lanes in (("meaning",), ("words",), ("meaning", "words")):
+                fused = fuse({lane: ranking("a", "b") for lane in lanes}, weights, k)
+                assert fused[0].score == pytest.approx(1.0)
+                assert fused[0].score <= 1.0
+
+
+def test_ties_go_to_the_earlier_path_and_position():
+    rows = [passage("b", 0), passage("a", 2), passage("a", 10), passage("a", 1)]
+    for shift in range(4):
+        turned = rows[shift:] + rows[:shift]
+        rankings = {"meaning": [(turned[0], 1.0)], "words": [(turned[1], 1.0)]}
+        first, second = fuse(rankings, BOTH, 60)
+        assert first.raw_score == second.raw_score
+        assert first.passage.position < second.passage.position
+
+
+def test_no_lane_no_candidates():
+    assert fuse({}, {}, 60) == []
+    assert fuse({"words": []}, BOTH, 60) == []
+
+
+PATHS = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10)
+WEIGHTS = st.sampled_from([0.25, 1.0, 2.0])
+
+
+@LAW
+@given(PATHS, PATHS, WEIGHTS, WEIGHTS, st.integers(1, 100))
+def test_fusion_against_exact_arithmetic(meaning, words, heavy, light, k):
+    """R001-037: with fractions, so that nothing is lost to rounding."""
+    weights = {"meaning": heavy, "words": light}
+    fused = fuse({"meaning": ranking(*meaning), "words": ranking(*words)}, weights, k)
+    exact: Counter[str] = Counter()
+    for weight, paths in ((heavy, meaning), (light, words)):
+        for rank, path in enumerate(paths, start=1):
+            exact[path] += Fraction(weight) / (k + rank)
+    assert set(order(fused)) == set(exact)
+    for each in fused:
+        assert each.raw_score == pytest.approx(float(exact[each.passage.path]))
+        most = (Fraction(heavy) + Fraction(light)) / (k + 1)
+        assert each.score == pytest.approx(float(exact[each.passage.path] / most))
+    for one, two in itertools.pairwise(fused):
+        assert exact[one.passage.path] >= exact[two.passage.path] or one.raw_score == two.raw_score
+
+
+# --- Threshold ----------------------------------------------------------------------------
+
+SCORED = [candidate("a", 0.9), candidate("b", 0.5), candidate("c", 0.3), candidate("d", 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("least", "kept"),
+    [
+        pytest.param(0.0, "abcd", id="zero lets everything through"),
+        pytest.param(0.3, "abc", id="at the threshold counts"),
+        pytest.param(0.30001, "ab", id="below does not"),
+        pytest.param(0.8, "a", id="only the top"),
+        pytest.param(0.95, "", id="none"),
+    ],
+)
+def test_threshold(least, kept):
+    """R000-020, R002-136..140, R002-143: at least the score, and maybe nothing."""
+    assert order(above_threshold(SCORED, least)) == list(kept)
+
+
+def test_threshold_of_nothing():
+    """R002-138."""
+    assert above_threshold([], 0.5) == []
+
+
+# --- Same text ---------------------------------------------------------------------------
+
+
+def test_the_best_of_equal_texts_stays():
+    """R002-093, C73: white space does not make a difference, anything else does."""
+    candidates = [
+        candidate("a", 0.9, content="other"),
+        candidate("b", 0.8, content="same text"),
+        candidate("c", 0.7, content="same\n  text "),
+        candidate("d", 0.6, content="Same text"),
+        candidate("e", 0.5, content="same text"),
+    ]
+    assert order(without_same_text(candidates)) == ["a", "b", "d"]
+    assert without_same_text([]) == []
+
+
+@LAW
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 3)), max_size=12))
+def test_same_text_against_the_naive_way(rows):
+    """C73: keep a candidate unless an earlier one has its words."""
+    candidates = [
+        candidate(f"p{at}", 1.0, content=" " * blanks + text) for at, (text, blanks) in enumerate(rows)
+    ]
+    naive = [at for at, (text, _) in enumerate(rows) if text not in [other for other, _ in rows[:at]]]
+    assert order(without_same_text(candidates)) == [f"p{at}" for at in naive]
+
+
+# --- Per document --------------------------------------------------------------------------
+
+CROWD = [candidate(path, 1.0 - at / 10, at) for at, path in enumerate("aabacb")]
+
+
+@pytest.mark.parametrize(
+    ("most", "kept"), [(0, "aabacb"), (-1, "aabacb"), (1, "abc"), (2, "aabcb"), (3, "aabacb"), (9, "aabacb")]
+)
+def test_per_document(most, kept):
+    """R000-021, R002-099, R002-103, R002-104, C41: the highest of each document; 0 is no limit."""
+    assert "".join(order(limited_per_document(CROWD, most))) == kept
+
+
+def test_per_document_keeps_the_highest():
+    """R002-099."""
+    kept = limited_per_document(CROWD, 1)
+    assert [each.passage.ordinal for each in kept] == [0, 2, 4]
+
+
+# --- Archive ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "factor"),
+    [
+        ("docs/a.md", 1.0),
+        (".archive/a.md", 0.5),
+        ("docs/.deprecated/a.md", 0.5),
+        ("src_backup/a.md", 0.5),
+        ("a.md.old", 0.7),
+        ("x.deprecated", 0.7),
+        ("archive/a.old", 0.5),
+        ("x.older.py", 1.0),
+        ("archived/a.md", 1.0),
+    ],
+)
+def test_one_penalty_and_the_smallest(path, factor):
+    """R001-035, R001-047, R001-048, R001-054, C24: by path segment and suffix, never both at once."""
+    assert ArchivePenalty.of(ArchiveSettings()).factor(candidate(path, 1.0)) == factor
+
+
+def test_the_penalty_changes_the_order_and_says_so():
+    """R001-049, C25: applied to the fused score, sorted again."""
+    stage, ask = STAGES["archive"], Question("x", archive=ArchivePenalty.of(ArchiveSettings()))
+    found = stage([candidate("archive/a.md", 0.9), candidate("b.md", 0.6)], ask)
+    assert order(list(found)) == ["b.md", "archive/a.md"]
+    assert found[1].score == pytest.approx(0.45)
+    assert found[1].boosts == (("archive", 0.5),)
+    assert found[0].boosts == ()
+
+
+# --- All together ----------------------------------------------------------------------------
+
+QUESTIONS = st.builds(
+    Question,
+    text=st.just("x"),
+    limit=st.integers(1, 12),
+    min_score=st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
+    max_chunks_per_doc=st.integers(0, 3),
+    settings=st.builds(SearchSettings, content_dedup_enabled=st.booleans()),
+    archive=st.just(ArchivePenalty.of(ArchiveSettings())),
+    without=st.frozensets(st.sampled_from(sorted(STAGES))),
+)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a.md", "b.md", "archive/c.md", "d.old"]), st.integers(0, 5), st.sampled_from("xyz")
+    ),
+    unique_by=lambda row: row[:2],
+    max_size=15,
+)
+
+
+@LAW
+@given(ROWS, ROWS, QUESTIONS)
+def test_invariants(meaning, words, question):
+    """R002-186..188, requirements part 2, suite 5: for every combination of stages and settings."""
+    texts = {row[:2]: row[2] for row in (*words, *meaning)}
+    rankings = {
+        lane: [(passage(path, ordinal, texts[path, ordinal]), 1.0) for path, ordinal, _ in rows]
+        for lane, rows in (("meaning", meaning), ("words", words))
+    }
+    fused = fuse(rankings, BOTH, 60)
+    funnel = {"fused": len(fused)}
+    results = run_stages(fused, question, funnel)
+    scores = [each.score for each in results]
+    assert all(0.0 <= score <= 1.0 for score in scores)
+    assert scores == sorted(scores, reverse=True)
+    assert [each.raw_score for each in results] == sorted((each.raw_score for each in results), reverse=True)
+    assert list(funnel) == ["fused", *STAGES]
+    assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
+    assert {each.passage.position for each in results} <= {each.passage.position for each in fused}
+    if "limit" not in question.without:
+        assert len(results) <= question.limit
+    if "threshold" not in question.without:
+        assert all(score >= question.min_score for score in scores)
+    if "per document" not in question.without and question.max_chunks_per_doc:
+        assert max(Counter(order(list(results))).values(), default=0) <= question.max_chunks_per_doc
+    if "same text" not in question.without and question.settings.content_dedup_enabled:
+        kept = [each.passage.content_hash for each in results]
+        assert len(kept) == len(set(kept))
+
+
+def test_the_order_of_the_stages():
+    """C46, R002-098, R002-100: penalty, threshold, same text, document limit, cut."""
+    assert list(STAGES) == ["archive", "threshold", "same text", "per document", "limit"]
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "has_model", "lanes"),
+    [
+        (1.0, 1.0, True, {"meaning": 1.0, "words": 1.0}),
+        (2.0, 0.5, True, {"meaning": 2.0, "words": 0.5}),
+        (0.0, 1.0, True, {"words": 1.0}),
+        (1.0, 0.0, True, {"meaning": 1.0}),
+        (1.0, 1.0, False, {"words": 1.0}),
+        (0.0, 0.0, True, {}),
+    ],
+)
+def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
+    settings = SearchSettings(semantic_weight=semantic, keyword_weight=keyword)
+    assert active_lanes(settings, has_model) == lanes
+
+
+@pytest.mark.parametrize(("limit", "depth"), [(1, 20), (5, 20), (6, 24), (100, 400)])
+def test_how_deep_at_first(limit, depth):
+    """X2: candidates are max(20, 4 times the limit)."""
+    assert first_depth(limit) == depth
+
+
+# --- Through a corpus --------------------------------------------------------------------------
+
+
+def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
+    """C04, C26, C83: asking deeper until the answer is full or nothing is left."""
+    copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
+    others = {
+        f"other{number}.md": f"alpha number{number} and some more words of its own" for number in range(4)
+    }
+    found = corpus_of(copies | others).search("alpha", limit=5)
+    assert len(found.results) == 5
+    assert len({result.content for result in found.results}) == 5
+    assert found.stats["after_content_dedup"] == 5
+
+
+def test_one_per_document_fills_the_limit(corpus_of):
+    """R000-054, C15, C83: a long document that takes all the first places does not shorten the answer."""
+    book = "".join(f"# Alpha {number}\n\n{'alpha ' * 40}{number}\n\n" for number in range(120))
+    notes = {f"note{number}.md": f"alpha once in note {number}" for number in range(4)}
+    found = corpus_of({"book.md": book} | notes).search("alpha", limit=5, unique=True)
+    assert sorted(result.path for result in found.results) == ["book.md", *sorted(notes)]
+
+
+def test_a_threshold_that_nothing_deeper_can_pass_ends_the_search(corpus_of):
+    """R002-139: and the answer is what it is with all ranks looked at."""
+    files = {f"f{number:03}.md": f"alpha {'beta ' * number}" for number in range(100)}
+    found = corpus_of(files).search("alpha", limit=100, min_score=0.99)
+    full = corpus_of(files).search("alpha", limit=100)
+    assert [result.path for result in found.results] == [r.path for r in full.results if r.score >= 0.99]
+
+
+def test_the_funnel_of_an_answer(corpus_of):
+    """R000-037, R000-058, R002-101, C44: the counts only fall, and kept out is not counted."""
+    files = {f"f{number}.md": "alpha same" for number in range(6)} | {"g.md": "alpha", "h.md": "alpha too"}
+    stats = corpus_of(files).search("alpha", excluded_files=["f0.md"], min_score=0.1, limit=2).stats
+    assert (stats["original_count"], stats["eligible_documents"], stats["excluded_documents"]) == (7, 7, 1)
+    falling = ["original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup"]
+    counts = [stats[name] for name in (*falling, "after_doc_limit")]
+    assert counts == sorted(counts, reverse=True)
+    assert stats["after_content_dedup"] == 3
+    assert stats["clusters_merged"] == 0

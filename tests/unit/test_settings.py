@@ -1,0 +1,602 @@
+"""Settings: where they come from, what is refused, and that every key does something."""
+
+import itertools
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import test_settings as settings_of
+from conftest import write_files
+from tamis.corpus import Corpus, index_directory
+from tamis.engine.embedded.lock import writer_lock
+from tamis.errors import BadSetting, IndexLocked, IndexMismatch
+from tamis.model import Found
+from tamis.settings import ENVIRONMENT_NAMES, Settings, all_keys, environment_name, load, user_file
+
+Make = Callable[..., Corpus]
+
+
+def value_of(settings: Settings, name: str) -> Any:
+    section, key = name.split(".")
+    return getattr(getattr(settings, section), key)
+
+
+def two_values(name: str) -> tuple[Any, Any]:
+    """Two legal values of a key, neither its default where there are enough."""
+    default = value_of(Settings(), name)
+    section, key = name.split(".")
+    limits = next(k.metadata for k in fields(getattr(Settings(), section)) if k.name == key)
+    if name == "search.workspace_filtering":
+        return "post", "hybrid"
+    if isinstance(default, bool):
+        return not default, default
+    if limits["high"] == 1:
+        return 0.25, 0.75
+    if isinstance(default, int | float):
+        return type(default)(default + 1), type(default)(default + 2)
+    return ("one", "two") if isinstance(default, str) else (("one/",), ("two/", "three/"))
+
+
+def as_toml(name: str, value: Any) -> str:
+    section, key = name.split(".")
+    return f"[{section}]\n{key} = {json.dumps(list(value) if isinstance(value, tuple) else value)}\n"
+
+
+def as_variable(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value).lower()
+
+
+class Sources:
+    """A root and everything that settings are read from, weakest first."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.root = folder / "root"
+        self.root.mkdir()
+        self.name = name
+        self.environment = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+        self.flags: dict[str, Any] = {}
+
+    def user(self, value: Any) -> None:
+        target = Path(self.environment["XDG_CONFIG_HOME"]) / "tamis" / "config.toml"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(as_toml(self.name, value), encoding="utf-8")
+
+    def pyproject(self, value: Any) -> None:
+        text = as_toml(self.name, value).replace("[", "[tool.tamis.", 1)
+        (self.root / "pyproject.toml").write_text(f'[project]\nname = "x"\n{text}', encoding="utf-8")
+
+    def project(self, value: Any) -> None:
+        (self.root / "tamis.toml").write_text(as_toml(self.name, value), encoding="utf-8")
+
+    def variable(self, value: Any) -> None:
+        self.environment[environment_name(self.name)] = as_variable(value)
+
+    def flag(self, value: Any) -> None:
+        self.flags[self.name] = value
+
+    def read(self) -> Any:
+        return value_of(load(self.root, self.flags, self.environment), self.name)
+
+
+ORDER = ("user", "pyproject", "project", "variable", "flag")
+
+
+@pytest.mark.parametrize("source", ORDER)
+@pytest.mark.parametrize("name", all_keys())
+def test_every_source_sets_every_key(name, source, tmp_path):
+    sources = Sources(tmp_path, name)
+    assert sources.read() == value_of(Settings(), name)
+    for value in two_values(name):
+        getattr(sources, source)(value)
+        assert sources.read() == value
+
+
+@pytest.mark.parametrize(("weaker", "stronger"), list(itertools.pairwise(ORDER)))
+@pytest.mark.parametrize("name", all_keys())
+def test_precedence(name, weaker, stronger, tmp_path):
+    """C35: the command line over the environment, over the project's file, over the user's."""
+    one, two = two_values(name)
+    for low, high in ((one, two), (two, one)):
+        folder = tmp_path / f"{as_variable(low)}".replace("/", "_")
+        folder.mkdir()
+        sources = Sources(folder, name)
+        getattr(sources, weaker)(low)
+        getattr(sources, stronger)(high)
+        assert sources.read() == high
+
+
+def test_sources_are_laid_over_each_other_key_by_key(tmp_path):
+    """C35: a stronger file replaces the keys it names, not the whole of a weaker one."""
+    sources = Sources(tmp_path, "search.limit")
+    sources.user(7)
+    (sources.root / "tamis.toml").write_text("[search]\nrrf_k_constant = 9\n", encoding="utf-8")
+    settings = load(sources.root, {}, sources.environment)
+    assert (settings.search.limit, settings.search.rrf_k_constant) == (7, 9)
+
+
+def test_a_given_file_stands_in_for_the_projects(tmp_path):
+    sources = Sources(tmp_path, "search.limit")
+    sources.project(7)
+    other = tmp_path / "other.toml"
+    other.write_text("[search]\nrrf_k_constant = 9\n", encoding="utf-8")
+    settings = load(sources.root, {}, sources.environment, config=other)
+    assert (settings.search.limit, settings.search.rrf_k_constant) == (5, 9)
+    with pytest.raises(BadSetting, match="there is no configuration file"):
+        load(sources.root, {}, sources.environment, config=tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TAMIS_USER_CONFIG": "/x/y.toml", "XDG_CONFIG_HOME": "/xdg", "HOME": "/h"}, "/x/y.toml"),
+        ({"XDG_CONFIG_HOME": "/xdg", "HOME": "/h"}, "/xdg/tamis/config.toml"),
+        ({"HOME": "/h"}, "/h/.config/tamis/config.toml"),
+    ],
+)
+def test_where_the_users_file_is(environment, expected):
+    assert user_file(environment) == Path(expected)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "key", "expected"),
+    [
+        ("GRAPHRAG_EXCLUDE_ARCHIVED", "false", "search.exclude_archived", False),
+        ("GRAPHRAG_EXCLUDE_ARCHIVED", "Yes", "search.exclude_archived", True),
+        ("GRAPHRAG_IGNORE_FILE", ".myignore", "ignore.file", ".myignore"),
+        ("GRAPHRAG_DEFAULT_EXCLUSIONS", "0", "ignore.default_exclusions", False),
+        ("GRAPHRAG_ARCHIVE_PATTERNS", ".archive/, .deprecated/,_backup/,", "archive.patterns",
+         (".archive/", ".deprecated/", "_backup/")),
+        ("TAMIS_INDEX_DIR", "/elsewhere", "index.directory", "/elsewhere"),
+    ],
+)  # fmt: skip
+def test_names_that_the_seeds_gave(variable, value, key, expected, tmp_path):
+    """R001-057..060: the variables keep their names."""
+    assert variable in ENVIRONMENT_NAMES
+    assert value_of(load(tmp_path, {}, {"HOME": "/nonexistent", variable: value}), key) == expected
+
+
+@pytest.mark.parametrize("word", ["true", "TRUE", "yes", "on", "1", " true "])
+def test_words_for_true(word, tmp_path):
+    environment = {"HOME": "/nonexistent", "TAMIS_IGNORE_DEFAULT_EXCLUSIONS": word}
+    assert load(tmp_path, {}, environment).ignore.default_exclusions is True
+
+
+# --- Refusals ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("[search]\nlimt = 3", "did you mean search.limit?"),
+        ("[serch]\nlimit = 3", "did you mean search?"),
+        ("[search]\nmin_confidance = 0.3", "did you mean search.min_confidence?"),
+        ("[search]\nlimit = 'many'", "a whole number"),
+        ("[search]\nlimit = 2.5", "a whole number"),
+        ("[search]\nlimit = true", "a whole number"),
+        ("[search]\nsemantic_weight = true", "a number"),
+        ("[search]\ncontent_dedup_enabled = 'maybe'", "true or false"),
+        ("[search]\ncontent_dedup_enabled = 1", "true or false"),
+        ("[ignore]\nfile = 3", "text"),
+        ("[ignore]\npatterns = 3", "a list of texts"),
+        ("[ignore]\npatterns = ['a', 3]", "a list of texts"),
+        ("[search]\nlimit = 0", "1 to 100"),
+        ("[search]\nlimit = 101", "1 to 100"),
+        ("[search]\nmin_confidence = -0.1", "0 to 1"),
+        ("[search]\nmin_confidence = nan", "0 to 1"),
+        ("[search]\nsemantic_weight = -1", "0 or more"),
+        ("[search]\nsemantic_weight = inf", "0 or more"),
+        ("[fields]\ntitle = nan", "0 or more"),
+        ("[chunking]\nmax_chars = 50", "100 or more"),
+        ("[chunking]\nmin_chars = 2000", "must not exceed"),
+        ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
+        ("[chunking]\noverlap_chars = 800", "half"),
+        ("search = 3", "[search]"),
+        ("workspaces = 3", "[workspaces]"),
+        ("[workspaces]\napi = 3", "a list of texts"),
+        ("top = 3", "known: search"),
+        ("[search\nlimit = 3", "mend the file"),
+        ("a = " + "[" * 5000, "mend the file"),
+    ],
+    ids=lambda value: value[:40],
+)
+def test_a_bad_file_is_a_fault_that_says_what_to_do(toml, said, tmp_path):
+    (tmp_path / "tamis.toml").write_text(toml, encoding="utf-8")
+    with pytest.raises(BadSetting) as caught:
+        load(tmp_path, {}, {"HOME": "/nonexistent"})
+    assert said in caught.value.hint
+    assert re.search(r"tamis\.toml|chunking sizes|workspace_filtering", caught.value.message)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"TAMIS_SEARCH_LIMT": "3"}, "did you mean TAMIS_SEARCH_LIMIT?"),
+        ({"TAMIS_SEARCH_LIMIT": "many"}, "a whole number"),
+        ({"TAMIS_SEARCH_LIMIT": "500"}, "1 to 100"),
+        ({"TAMIS_SEARCH_SEMANTIC_WEIGHT": "inf"}, "0 or more"),
+        ({"GRAPHRAG_EXCLUDE_ARCHIVED": "perhaps"}, "true or false"),
+    ],
+)
+def test_a_bad_variable_is_a_fault_too(environment, said, tmp_path):
+    with pytest.raises(BadSetting) as caught:
+        load(tmp_path, {}, {"HOME": "/nonexistent"} | environment)
+    assert said in caught.value.hint
+    assert next(iter(environment)) in caught.value.message
+
+
+def test_files_that_cannot_be_settings(tmp_path):
+    (tmp_path / "tamis.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadSetting, match="not valid TOML"):
+        load(tmp_path, {}, {"HOME": "/nonexistent"})
+
+
+@pytest.mark.parametrize("text", ["tool = 3", "[tool]\nother = 1", "[project]\nname = 'x'", ""])
+def test_a_pyproject_of_others_is_nothing_to_us(text, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+    assert load(tmp_path, {}, {"HOME": "/nonexistent"}) == Settings()
+
+
+def test_a_pyproject_whose_table_is_no_table(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool]\ntamis = 3", encoding="utf-8")
+    with pytest.raises(BadSetting, match="must be a table"):
+        load(tmp_path, {}, {"HOME": "/nonexistent"})
+
+
+def test_other_variables_are_none_of_ours(tmp_path):
+    environment = {"HOME": "/nonexistent", "TAMISX": "1", "GRAPHRAG_OTHER": "1", "_TAMIS_COMPLETE": "x"}
+    assert load(tmp_path, {}, environment) == Settings()
+
+
+def test_every_key_says_what_it_is():
+    for section in fields(Settings):
+        if section.name != "workspaces":
+            for key in fields(getattr(Settings(), section.name)):
+                assert key.metadata["doc"].endswith("."), f"{section.name}.{key.name}"
+
+
+# --- No dead knobs ---------------------------------------------------------------------
+
+EXPERIMENTS: dict[str, Callable[[Make, Path], None]] = {}
+
+
+def experiment(*names: str) -> Callable[[Callable[[Make, Path], None]], Callable[[Make, Path], None]]:
+    def register(run: Callable[[Make, Path], None]) -> Callable[[Make, Path], None]:
+        EXPERIMENTS.update(dict.fromkeys(names, run))
+        return run
+
+    return register
+
+
+@pytest.mark.parametrize("name", [*all_keys(), "workspaces"])
+def test_every_key_changes_an_outcome(name, corpus_of, tmp_path):
+    """Requirements part 2, suite 6: no key without an experiment that shows what it does.
+
+    R001-033, R001-047, R001-048, R001-057..060, R002-104, R002-130, R002-177, R002-178, R002-180.
+    """
+    assert name in EXPERIMENTS, f"{name} has no experiment: add one, or drop the key"
+    EXPERIMENTS[name](corpus_of, tmp_path)
+
+
+def test_no_experiment_is_left_over():
+    assert set(EXPERIMENTS) == {*all_keys(), "workspaces"}
+
+
+ANIMALS = {f"{name}.md": f"The {name} eats grass and {name} hay.\n" for name in ("cow", "horse", "sheep")}
+
+
+def paths(found: Found) -> list[str]:
+    return [result.path for result in found.results]
+
+
+def lanes(found: Found) -> set[str]:
+    return {evidence.lane for result in found.results for evidence in result.evidence}
+
+
+@experiment("search.limit")
+def _(make, _):
+    assert len(make(ANIMALS, search__limit=2).search("grass").results) == 2
+    assert len(make(ANIMALS, search__limit=3).search("grass").results) == 3
+
+
+@experiment("search.semantic_weight")
+def _(make, _):
+    assert lanes(make(ANIMALS, search__semantic_weight=0).search("grass")) == {"words"}
+    heavy = make(ANIMALS, search__semantic_weight=3).search("cow").results[0]
+    assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
+
+
+@experiment("search.keyword_weight")
+def _(make, _):
+    assert lanes(make(ANIMALS, search__keyword_weight=0).search("grass")) == {"meaning"}
+    heavy = make(ANIMALS, search__keyword_weight=3).search("cow").results[0]
+    assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
+
+
+@experiment("search.rrf_k_constant")
+def _(make, _):
+    """R002-180: first in both lanes, so 2 / (k + 1)."""
+    for k in (1, 60):
+        best = make(ANIMALS, search__rrf_k_constant=k).search("cow").results[0]
+        assert best.raw_score == pytest.approx(2 / (k + 1))
+
+
+@experiment("search.min_confidence")
+def _(make, _):
+    assert len(make(ANIMALS, search__min_confidence=0.0).search("cow").results) == 3
+    assert paths(make(ANIMALS, search__min_confidence=1.0).search("cow")) == ["cow.md"]
+
+
+@experiment("search.content_dedup_enabled")
+def _(make, _):
+    twins = {"a.md": "the same text", "b.md": "the  same\ntext"}
+    assert paths(make(twins, search__content_dedup_enabled=True).search("same")) == ["a.md"]
+    assert paths(make(twins, search__content_dedup_enabled=False).search("same")) == ["a.md", "b.md"]
+
+
+@experiment("search.max_chunks_per_doc")
+def _(make, _):
+    """R002-104: 0 is no limit."""
+    book = {"book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(4))}
+    for most, expected in ((0, 4), (1, 1), (3, 3)):
+        assert len(make(book, search__max_chunks_per_doc=most).search("grass").results) == expected
+
+
+@experiment("search.exclude_archived")
+def _(make, _):
+    """R001-033, R001-057."""
+    files = {"now.md": "grass", "archive/then.md": "grass too"}
+    assert paths(make(files, search__exclude_archived=True).search("grass")) == ["now.md"]
+    assert len(make(files, search__exclude_archived=False).search("grass").results) == 2
+
+
+@experiment("chunking.min_chars")
+def _(make, _):
+    two = {"a.md": "# One\n\nshort\n\n# Two\n\nshort too\n"}
+    for least, chunks in ((0, 2), (200, 1)):
+        assert make(two, chunking__min_chars=least).status().index.chunks == chunks
+
+
+@experiment("chunking.max_chars")
+def _(make, _):
+    long = {"a.md": "word " * 200}
+    for most, chunks in ((1000, 1), (500, 3)):
+        corpus = make(long, chunking__max_chars=most, chunking__overlap_chars=50)
+        assert corpus.status().index.chunks == chunks
+        assert all(len(result.content) <= most for result in corpus.search("word").results)
+
+
+@experiment("chunking.overlap_chars")
+def _(make, _):
+    text = " ".join(f"word{number}" for number in range(400))
+    for overlap in (0, 100):
+        corpus = make({"a.txt": text}, chunking__overlap_chars=overlap)
+        parts = sorted(corpus.search("word7", limit=100).results, key=lambda result: result.chunk_id)
+        shared = set(parts[0].content.split()) & set(parts[1].content.split())
+        assert bool(shared) == bool(overlap)
+
+
+def words_score(found: Found) -> float:
+    scores = [item.score for result in found.results for item in result.evidence if item.lane == "words"]
+    return max(scores, default=0.0)
+
+
+FIELD_TEXTS = {
+    "title": "---\ntitle: zebra\n---\ntext\n",
+    "headers": "# Zebra\n\ntext\n",
+    "keywords": "---\nkeywords: [zebra]\n---\ntext\n",
+    "description": "---\ndescription: zebra\n---\ntext\n",
+    "tags": "---\ntags: [zebra]\n---\ntext\n",
+    "aliases": "---\naliases: [zebra]\n---\ntext\n",
+    "author": "---\nauthor: zebra\n---\ntext\n",
+    "category": "---\ncategory: zebra\n---\ntext\n",
+    "body": "zebra\n",
+}
+
+
+def weigh_field(field: str) -> None:
+    @experiment(f"fields.{field}")
+    def _(make, _):
+        """R002-130, C47: the weights are configurable; none gives nothing, more gives more."""
+        files = {"a.md": FIELD_TEXTS[field], "b.md": "something else"}
+        none, some, much = (
+            words_score(make(files, **{f"fields__{field}": weight}).search("zebra")) for weight in (0, 1, 9)
+        )
+        assert none < some < much
+        if field not in ("headers",):  # a heading's words are in the passage as well
+            assert none == 0
+
+
+for each in FIELD_TEXTS:
+    weigh_field(each)
+
+
+@experiment("index.directory")
+def _(make, folder):
+    corpus = make(ANIMALS, index__directory=str(folder / "elsewhere"))
+    assert (folder / "elsewhere" / "index.db").exists()
+    assert not (corpus.root / ".tamis").exists()
+    assert (make(ANIMALS).root / ".tamis" / "index.db").exists()
+
+
+@experiment("index.max_file_bytes")
+def _(make, _):
+    files = {"small.md": "grass", "large.md": "grass " * 100}
+    for most, expected in ((10**18, 2), (100, 1)):
+        assert len(make(files, index__max_file_bytes=most).search("grass").results) == expected
+
+
+@experiment("index.lock_timeout")
+def _(make, folder):
+    corpus = make(ANIMALS)
+    impatient = settings_of(corpus.root, index__lock_timeout=0)
+    patient = settings_of(corpus.root, index__lock_timeout=60)
+    release, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with writer_lock(corpus.directory, 10, lambda holder: None):
+            held.set()
+            release.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60)
+    try:
+        with pytest.raises(IndexLocked):
+            Corpus(corpus.root, corpus.directory, impatient).refresh()
+    finally:
+        watcher = Telling(release)
+        Corpus(corpus.root, corpus.directory, patient).refresh(watcher)
+        holder.join()
+    assert watcher.notes
+
+
+class Telling:
+    """Lets the other writer go as soon as we are said to wait for it."""
+
+    def __init__(self, release: threading.Event) -> None:
+        self.release = release
+        self.notes: list[str] = []
+
+    def start(self, total: int) -> None: ...
+    def advance(self, path: str) -> None: ...
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+        self.release.set()
+
+
+@experiment("model.name")
+def _(make, _):
+    assert lanes(make(ANIMALS, model__name="hashing").search("grass")) == {"meaning", "words"}
+    wordy = make(ANIMALS, model__name="none")
+    assert lanes(wordy.search("grass")) == {"words"}
+    with pytest.raises(IndexMismatch), Corpus(wordy.root, wordy.directory, settings_of(wordy.root)) as other:
+        other.search("grass")
+
+
+@experiment("model.threads")
+def _(make, _):
+    """As many texts are embedded at the same time as there are threads, and no more."""
+    from tamis.models import granite
+    from tamis.models.encoder import Encoder, worker_threads
+
+    class Tokens:
+        ids = (1,)
+
+    class Toy:
+        def encode(self, text: str) -> Tokens:
+            return Tokens()
+
+    def embedder(threads: int, together: int, seen: set[str]) -> Encoder:
+        barrier = threading.Barrier(together, timeout=60)
+
+        def forward(session: object, ids: object) -> np.ndarray:
+            seen.add(threading.current_thread().name)
+            barrier.wait()
+            return np.array([1.0, 0.0], np.float32)
+
+        return Encoder("granite", "toy", 2, None, Toy(), forward, worker_threads(threads))
+
+    for threads in (1, 3):
+        seen: set[str] = set()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(granite, "load", lambda asked, seen=seen: embedder(asked, asked, seen))
+            make(ANIMALS, model__name="granite", model__threads=threads)
+        assert len(seen) == threads
+
+
+@experiment("ignore.default_exclusions")
+def _(make, _):
+    """R001-059, C22."""
+    files = ANIMALS | {"build/out.md": "grass", ".hidden.md": "grass"}
+    for switch, expected in ((True, 3), (False, 5)):
+        assert make(files, ignore__default_exclusions=switch).status().index.documents == expected
+
+
+@experiment("ignore.file")
+def _(make, _):
+    """R001-058."""
+    files = ANIMALS | {".graphragignore": "cow.md\n", "my.ignore": "horse.md\nsheep.md\nmy.ignore\n"}
+    assert "cow.md" not in paths(make(files).search("grass"))
+    assert paths(make(files, ignore__file="my.ignore").search("grass")) == ["cow.md"]
+
+
+@experiment("ignore.patterns")
+def _(make, _):
+    assert paths(make(ANIMALS, ignore__patterns=["cow.md", "h*"]).search("grass")) == ["sheep.md"]
+    assert len(make(ANIMALS, ignore__patterns=[]).search("grass").results) == 3
+
+
+@experiment("archive.folder_penalty", "archive.file_penalty")
+def _(make, _):
+    """R001-047, R001-048: each factor on its own kind of archived file, the smaller where both apply."""
+    files = {"archive/a.md": "grass", "b.md.old": "grass too", "archive/c.old": "grass three"}
+    corpus = make(files, archive__folder_penalty=0.25, archive__file_penalty=0.75)
+    found = corpus.search("grass", exclude_archived=False)
+    assert {result.path: result.boosts for result in found.results} == {
+        "archive/a.md": {"archive": 0.25},
+        "b.md.old": {"archive": 0.75},
+        "archive/c.old": {"archive": 0.25},
+    }
+    plain = make(files, archive__folder_penalty=1, archive__file_penalty=1)
+    full = {result.path: result for result in plain.search("grass", exclude_archived=False).results}
+    for result in found.results:
+        assert full[result.path].boosts == {}
+        assert result.score == pytest.approx(full[result.path].score * result.boosts["archive"])
+
+
+@experiment("archive.patterns")
+def _(make, _):
+    """R001-060, C23."""
+    files = {"now.md": "grass", "attic/then.md": "grass too", "archive/old.md": "grass three"}
+    assert set(paths(make(files).search("grass"))) == {"now.md", "attic/then.md"}
+    assert set(paths(make(files, archive__patterns=["attic/"]).search("grass"))) == {
+        "now.md",
+        "archive/old.md",
+    }
+
+
+def in_a_workspace(folder: Path, **flags: object) -> Found:
+    """One file of three is in the workspace."""
+    root = write_files(
+        folder / "shop",
+        {
+            "tamis.toml": '[workspaces]\napi = ["docs/api"]\n',
+            "docs/api/a.md": "grass",
+            "docs/b.md": "grass",
+            ".graphragignore": "tamis.toml",
+        },
+    )
+    settings = settings_of(root, **flags)
+    with Corpus(root, index_directory(root, settings, None), settings) as corpus:
+        corpus.refresh()
+        return corpus.search("grass", workspace="API")
+
+
+@experiment("workspaces")
+def _(_, folder):
+    """X9, C81: a workspace is a name for folders, subfolders included."""
+    assert paths(in_a_workspace(folder)) == ["docs/api/a.md"]
+
+
+@experiment("search.workspace_filtering", "search.fallback_threshold")
+def _(_, folder):
+    """C82, C84: the same answer every way; what differs is how many rows were looked at for it."""
+    ways = {
+        ("native", 1.0): 1,
+        ("qdrant", 1.0): 1,
+        ("post", 1.0): 2,
+        ("hybrid", 1.0): 3,
+        ("hybrid", 0.2): 1,
+    }
+    for (way, share), scanned in ways.items():
+        found = in_a_workspace(folder, search__workspace_filtering=way, search__fallback_threshold=share)
+        assert paths(found) == ["docs/api/a.md"]
+        assert found.stats["scanned_chunks"] == scanned

@@ -1,0 +1,92 @@
+"""Code and plain text in windows: the same law as for Markdown."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_markdown import SIZES, check_law
+
+from tamis.ingest.parse import parse, window_chunks
+from tamis.ingest.read import Source
+from tamis.settings import ChunkingSettings
+
+LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+
+DEFAULT = ChunkingSettings()
+CODE = "".join(
+    f"def function_{number}(argument):\n    return argument + {number}\n\n\n" for number in range(80)
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "language"),
+    [
+        ("src/a.py", "definitions", "python"),
+        ("src/A.PY", "definitions", "python"),
+        ("a.tsx", "definitions", "typescript"),
+        ("a.h", "definitions", "c"),
+        ("a.json", "data", "json"),
+        ("a.yml", "data", "yaml"),
+        ("a.sql", "data", "sql"),
+        ("a.txt", "documentation", None),
+        ("a.rst", "documentation", None),
+        ("Makefile", "documentation", None),
+        (".gitignore", "documentation", None),
+        ("a.unknown", "documentation", None),
+    ],
+)
+def test_kind_and_language(path, kind, language):
+    """X7: the chunk types, by the file's kind."""
+    (chunk,) = window_chunks(path, "text\n", DEFAULT)
+    assert (chunk.chunk_type, chunk.language, chunk.header_path) == (kind, language, "")
+
+
+def test_code_is_cut_between_blank_lines():
+    chunks = window_chunks("a.py", CODE, DEFAULT)
+    assert len(chunks) > 2
+    for chunk in chunks[1:]:
+        assert "def " in chunk.content
+    for chunk in chunks[:-1]:
+        assert chunk.content.endswith(tuple(f"+ {number}" for number in range(80)))
+    check_law(CODE, chunks, DEFAULT)
+
+
+def test_indentation_of_the_first_line_is_kept():
+    (chunk,) = window_chunks("a.py", "\n\n    indented\nnot\n\n", DEFAULT)
+    assert chunk.content == "    indented\nnot"
+    assert (chunk.start_line, chunk.end_line) == (3, 4)
+
+
+def test_fences_and_headings_mean_nothing_here():
+    text = "# comment\n```\n# more\n"
+    (chunk,) = window_chunks("a.py", text, DEFAULT)
+    assert chunk.content == text.strip()
+    document, _ = parse(Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0), DEFAULT)
+    assert document.title == "a.py"
+    assert document.modified == 5.0
+    assert document.chunks[0].content.startswith("---")
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \t\n\n"])
+def test_nothing_gives_no_chunk(text):
+    assert window_chunks("a.py", text, DEFAULT) == []
+
+
+@LAW
+@given(
+    st.lists(
+        st.text(alphabet="ab(){}= \t\x0b\u2028é", max_size=40)
+        | st.integers(1, 2000).map(lambda size: ("x = y; " * size)[:size])
+        | st.integers(1, 2000).map(lambda size: "z" * size),
+        max_size=30,
+    ),
+    SIZES,
+)
+def test_the_law_for_arbitrary_text(lines, sizes):
+    text = "\n".join(lines)
+    check_law(text, window_chunks("a.py", text, sizes), sizes)
+
+
+@LAW
+@given(st.text(max_size=300), SIZES)
+def test_the_law_for_any_characters(text, sizes):
+    check_law(text, window_chunks("a.txt", text, sizes), sizes)
