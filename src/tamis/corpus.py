@@ -65,9 +65,9 @@ def open(  # noqa: A001
     root = checked_root(path)
     chosen = settings or load(root, {}, config=Path(config) if config else None)
     place = index_directory(root, chosen, index_dir)
-    corpus = Corpus(root, place, chosen)
+    corpus = Corpus(root, place, chosen, progress)
     if not (place / "index.db").exists():
-        corpus.refresh(progress)
+        corpus.refresh()
     return corpus
 
 
@@ -90,7 +90,11 @@ def index_directory(root: Path, settings: Settings, given: str | os.PathLike[str
 class Corpus:
     """A root with its index. Safe to use from several threads."""
 
-    def __init__(self, root: Path, directory: Path, settings: Settings) -> None:
+    def __init__(
+        self, root: Path, directory: Path, settings: Settings, progress: Progress | None = None
+    ) -> None:
+        """Opens nothing yet. `progress` watches the index being made, should the first question need it."""
+        self._progress = progress or Silent()
         self.root = root
         self.directory = directory
         self.settings = settings
@@ -182,7 +186,9 @@ class Corpus:
         return self.ask(query, question, why_not)
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
-        """Answer a complete question."""
+        """Answer a complete question; where there is no index, it is made first."""
+        if not (self.directory / "index.db").exists():
+            self.refresh()
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(snapshot)
             embed = embedder.embed_query if embedder else None
@@ -204,11 +210,13 @@ class Corpus:
 
     def refresh(self, progress: Progress | None = None) -> Report:
         """Bring the index up to date with the files."""
-        return build(self.root, self.directory, self.settings, self._load, progress or Silent())
+        return build(self.root, self.directory, self.settings, self._load, progress or self._progress)
 
     def rebuild(self, progress: Progress | None = None) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
-        make = partial(build, self.root, self.directory, self.settings, self._load, progress or Silent())
+        make = partial(
+            build, self.root, self.directory, self.settings, self._load, progress or self._progress
+        )
         if self._is_usable():
             with suppress(IndexDamaged):  # deeper than a look shows: then what is there is thrown away
                 return make(rebuild=True)

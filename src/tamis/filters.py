@@ -194,7 +194,7 @@ class Author(Atom):
     name: str
 
     def matches(self, facts: Facts) -> bool:
-        return facts.author.casefold() == self.name.casefold()
+        return facts.author.casefold() == self.name.strip().casefold()
 
     def __str__(self) -> str:
         return f"author:{quoted(self.name)}"
@@ -205,7 +205,7 @@ class Category(Atom):
     name: str
 
     def matches(self, facts: Facts) -> bool:
-        return facts.category.casefold() == self.name.casefold()
+        return facts.category.casefold() == self.name.strip().casefold()
 
     def __str__(self) -> str:
         return f"category:{quoted(self.name)}"

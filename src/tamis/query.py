@@ -86,7 +86,7 @@ class _Reader:
 
     def read(self) -> f.Filter:
         result = self.alternatives(0)
-        if self.text[self.at :].strip():
+        if self.next():
             raise self.fault(f"unexpected {self.text[self.at :].strip()[:20]!r}")
         return result
 
@@ -100,7 +100,7 @@ class _Reader:
 
     def terms(self, depth: int) -> f.Filter:
         found: list[f.Filter] = []
-        while (rest := self.text[self.at :].lstrip()) and rest[0] not in "|)":
+        while self.next() not in ("", "|", ")"):
             found.append(self.term(depth))
         if not found:
             raise self.fault("a term is missing")
@@ -145,11 +145,16 @@ class _Reader:
         self.at = single.end()
         return (_literal(single.group()),)
 
+    def next(self) -> str:
+        """The next character that is no blank; empty at the end."""
+        while self.text[self.at : self.at + 1].isspace():
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
     def skip(self, mark: str) -> bool:
-        rest = self.text[self.at :]
-        if not rest.lstrip().startswith(mark):
+        if self.next() != mark:
             return False
-        self.at += len(rest) - len(rest.lstrip()) + 1
+        self.at += 1
         return True
 
     def fault(self, what: str) -> BadFilter:

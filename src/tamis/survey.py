@@ -54,9 +54,12 @@ def _explained(root: Path, settings: Settings, archived: Archived, path: str) ->
 
 def why_not_indexed(root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]) -> WhyNot:
     """Why a file that no document stands for is not in the index. `skipped` is what the last run left out."""
-    file = os.path.realpath(root / path)
+    try:
+        file = os.path.realpath(root / path)
+    except ValueError:  # a character that no path can have
+        return WhyNot(path, "no such file")
     inside = os.path.relpath(file, root)
-    if inside.startswith(".."):
+    if inside.split("/")[0] == "..":
         return WhyNot(path, "outside the root", f"the root is {root}")
     verdict = explain(root, ignore_options(settings), inside)
     if verdict.ignored:

@@ -29,6 +29,7 @@ STOP_WORDS: Final = frozenset(  # the list of the design this grew from
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _ASCII: Final = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
+_TRADE_MARKS: Final = dict.fromkeys(map(ord, "™℠®©"), " ")  # else they come apart into letters of the word
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _HAN_OR_KANA: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _AROUND_TAG: Final = re.compile(r"^[#\s]+|\s+$")
@@ -101,7 +102,7 @@ def _split(text: str) -> list[str]:
         return text.translate(_ASCII).split()
     # Decompose, drop Latin/Greek/Cyrillic accents, compose again (else Hangul stays in pieces).
     # Fold case once more: a sign such as ㎒ comes apart into letters of either case.
-    decomposed = unicodedata.normalize("NFKD", text.casefold()).casefold()
+    decomposed = unicodedata.normalize("NFKD", text.translate(_TRADE_MARKS).casefold()).casefold()
     return _WORD.findall(unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)))
 
 
@@ -119,7 +120,7 @@ def _pairs(word: str) -> tuple[str, ...]:
 
 def tag_name(tag: str) -> str:
     """Tags compare without case and without the `#` that notes write before them (C102)."""
-    return _AROUND_TAG.sub("", tag).casefold()
+    return unicodedata.normalize("NFC", _AROUND_TAG.sub("", tag).casefold())
 
 
 def text_hash(text: str) -> bytes:

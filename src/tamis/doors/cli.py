@@ -3,6 +3,7 @@
 Only click is imported before a command runs: everything else is loaded by the command that needs it.
 """
 
+import io
 import json
 import os
 import sys
@@ -24,6 +25,9 @@ _FOLDER = click.Path(path_type=str, readable=False)  # not checked by click: our
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; turn every ending into its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show, it shows as an escape
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=arguments, prog_name="tamis", standalone_mode=False)
         sys.stdout.flush()
@@ -135,7 +139,7 @@ def search(query: str, root: str, *, as_json: bool, explain: bool, quiet: bool, 
     """
     from tamis.doors.render import answer
 
-    with _corpus(root, options, quiet=quiet, build=True) as corpus:
+    with _corpus(root, options, quiet=quiet) as corpus:
         found = corpus.search(query, **_search_arguments(options))
     if as_json:
         _print_json(found.to_dict())
@@ -201,8 +205,8 @@ def rebuild_index(root: str, *, as_json: bool, quiet: bool, **options: Any) -> i
 def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, anew: bool) -> int:
     from tamis.doors.render import report
 
-    with _corpus(root, options, quiet=True, build=False) as corpus, _watching(quiet) as progress:
-        done = corpus.rebuild(progress) if anew else corpus.refresh(progress)
+    with _corpus(root, options, quiet=quiet) as corpus:
+        done = corpus.rebuild() if anew else corpus.refresh()
     if as_json:
         _print_json(done.to_dict())
     elif not quiet:
@@ -311,19 +315,13 @@ def _settings(root: str, options: dict[str, Any]) -> "Settings":
 
 
 @contextmanager
-def _corpus(root: str, options: dict[str, Any], *, quiet: bool, build: bool) -> Iterator["Corpus"]:
+def _corpus(root: str, options: dict[str, Any], *, quiet: bool) -> Iterator["Corpus"]:
     from tamis.corpus import Corpus, index_directory
-    from tamis.corpus import open as open_corpus
     from tamis.ingest.walk import checked_root
 
-    settings = _settings(root, options)
-    if build:
-        with _watching(quiet) as progress:
-            corpus = open_corpus(root, options["index_dir"], settings=settings, progress=progress)
-    else:
-        folder = checked_root(root)
-        corpus = Corpus(folder, index_directory(folder, settings, options["index_dir"]), settings)
-    with corpus:
+    folder, settings = checked_root(root), _settings(root, options)
+    place = index_directory(folder, settings, options["index_dir"])
+    with _watching(quiet) as progress, Corpus(folder, place, settings, progress) as corpus:
         yield corpus
 
 
@@ -339,17 +337,16 @@ def _watching(quiet: bool) -> Iterator["Progress"]:
             yield watcher
 
 
+def _speaks_utf8() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
 def _print_json(value: Any) -> None:
-    click.echo(_printable(json.dumps(value, ensure_ascii=False, indent=2)))
+    click.echo(json.dumps(value, ensure_ascii=not _speaks_utf8(), indent=2))
 
 
 def _print_lines(lines: Iterator[str]) -> None:
     # NO_COLOR is a promise to people who cannot use colours; click drops them by itself on a pipe.
     colour = False if os.environ.get("NO_COLOR") else None
     for line in lines:
-        click.echo(_printable(line), color=colour)
-
-
-def _printable(text: str) -> str:
-    """Bytes of a file's name that are no UTF-8 as escapes (which JSON knows too), not as a traceback."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+        click.echo(line, color=colour)

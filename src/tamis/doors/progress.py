@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 from typing import Any, Final, Self
 
 _LINE_EVERY: Final = 5.0  # seconds between plain lines: a log should say that it goes on, not more
@@ -36,34 +35,34 @@ class PlainProgress:
 
 
 class BarProgress:
-    """A bar with the time left, on standard error; gone when the run ends."""
+    """A bar with the time left, on standard error; gone when the run ends. Costs nothing until it starts."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        path = TextColumn("{task.fields[path]}")
-        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), path)
-        self._bar: Any = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
     def start(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        path = TextColumn("{task.fields[path]}", markup=False)
+        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), path)
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=total, path="")
+        self._bar.start()
 
     def advance(self, path: str) -> None:
         self._bar.update(self._task, advance=1, path=path[-60:])
 
     def note(self, message: str) -> None:
-        self._bar.console.print(message, markup=False, highlight=False)
+        print(message, file=sys.stderr, flush=True)
 
 
 def progress_for(stream_is_terminal: bool) -> PlainProgress | BarProgress:

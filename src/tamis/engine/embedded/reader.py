@@ -1,6 +1,5 @@
 """Reading: snapshots of the newest generation, for any number of threads and processes."""
 
-import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ class View:
 class EmbeddedSnapshot:
     """A view together with the reading transaction that keeps the texts at the same generation."""
 
-    def __init__(self, view: View, connection: sqlite3.Connection) -> None:
+    def __init__(self, view: View, connection: store.Connection) -> None:
         self.view = view
         self.connection = connection
 
@@ -129,7 +128,7 @@ class Reader:
         self._threads = threading.local()
         self._lock = threading.Lock()
         self._view: View | None = None
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[store.Connection] = []
 
     @contextmanager
     def snapshot(self) -> Iterator[EmbeddedSnapshot]:
@@ -147,13 +146,13 @@ class Reader:
             connection.close()
         self._connections.clear()
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> store.Connection:
         """This thread's connection; a new one when index.db itself was replaced.
 
         While the old file is open its number cannot be given to another, so the comparison is safe.
         """
         file = _file_number(self.directory / "index.db")
-        known: sqlite3.Connection | None = getattr(self._threads, "connection", None)
+        known: store.Connection | None = getattr(self._threads, "connection", None)
         if known is not None and file in (None, self._threads.file):
             return known
         connection = store.open_reader(self.directory)
@@ -164,7 +163,7 @@ class Reader:
         self._connections.append(connection)
         return connection
 
-    def _begin(self, connection: sqlite3.Connection) -> View:
+    def _begin(self, connection: store.Connection) -> View:
         """Start a reading transaction and open its generation's segments.
 
         A writer may merge segments away between our look at the list and our opening of the
@@ -182,7 +181,7 @@ class Reader:
             connection.execute("ROLLBACK")
         raise IndexDamaged(self.directory, f"{missing.filename} is missing") from missing
 
-    def _current(self, connection: sqlite3.Connection) -> View:
+    def _current(self, connection: store.Connection) -> View:
         facts = store.facts(connection)
         view = self._view
         if view is not None and view.facts == facts:
@@ -191,7 +190,7 @@ class Reader:
             self._view = self._load(connection, facts)
             return self._view
 
-    def _load(self, connection: sqlite3.Connection, facts: Mapping[str, Any]) -> View:
+    def _load(self, connection: store.Connection, facts: Mapping[str, Any]) -> View:
         """Open a generation with what an earlier one has open already.
 
         Only an earlier one: a thread that began before another may come here after it, and what

@@ -19,6 +19,8 @@ from tamis.engine.embedded.arrays import sync_folder
 from tamis.errors import IndexDamaged, IndexLocked, IndexMismatch, StorageFault, disk_fault
 from tamis.model import Chunk, Facts, Passage, Skipped
 
+Connection = sqlite3.Connection
+
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
