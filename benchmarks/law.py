@@ -3,7 +3,7 @@
     python benchmarks/law.py FOLDER [--filters 200] [--queries 10] [--model granite] [--seed 1]
 
 FOLDER is a folder of documents, or a judged set with a corpus.jsonl, which is written out as files
-first. For each random filter (files, patterns, directories, tags, types, languages, dates, nested
+first. For each random filter (files, patterns, directories, workspaces, tags, types, languages, authors, dates, archived..., nested
 with and, or, not) a second index is built from the allowed files alone, and every query is asked
 both. Results, order and scores (to 1e-6) must agree. Exits with 1 on a difference.
 
@@ -83,6 +83,10 @@ def random_atom(choose: random.Random, documents: list[Facts]) -> f.Filter:
         lambda: f.Type(choose.choice(CHUNK_TYPES)),
         lambda: f.Language(choose.choice(LANGUAGES)),
         lambda: f.DocumentIs(path),
+        lambda: f.Workspace("some", (folder, choose.choice(documents).path.split("/")[0])),
+        lambda: f.Archived(("archive/", "*.old", f"/{folder}/" if folder else f"/{name[0]}*")),
+        lambda: f.Author(choose.choice(documents).author or "nobody"),
+        lambda: f.Category(choose.choice(documents).category or "none"),
         lambda: f.After("x", choose.choice(documents).modified),
         lambda: f.Before("x", choose.choice(documents).modified),
     )
