@@ -1,5 +1,6 @@
 """From the pipeline's answer to what a door shows."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from tamis import filters
@@ -20,7 +21,7 @@ def found(
         stats=_stats(answer, snapshot.state.documents),
         timings_ms=dict(answer.timings_ms),
         index=snapshot.state,
-        hints=_hints(question, answer, snapshot),
+        hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
     )
 
 
@@ -80,3 +81,11 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)
+
+
+def _missing_folders(question: Question, root: Path) -> Iterator[str]:
+    """A workspace may name folders that are not there (yet): no fault, but worth knowing."""
+    for each in filters.atoms(question.filter):
+        if isinstance(each, filters.Workspace):
+            missing = [folder for folder in each.directories if not (root / folder).is_dir()]
+            yield from (f"the workspace {each.name} has no folder {folder} here" for folder in missing)

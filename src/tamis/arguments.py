@@ -1,7 +1,9 @@
 """Raw arguments become typed values here, once, whatever door they came through."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,8 +48,22 @@ def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, .
 
 def files_filter(names: Names, excluded: Sequence[str]) -> Filter:
     """Everything but these files."""
-    values = tuple(name.strip() for name in texts(excluded, "excluded_files"))
-    return ~atom("file", values, names) if values else filters.EVERYTHING
+    values = texts(excluded, "excluded_files")
+    each = replace(names, resolve=_resolver())
+    return ~atom("file", values, each) if values else filters.EVERYTHING
+
+
+def _resolver() -> Callable[[str], str]:
+    """Real paths of many files in few folders: each folder is looked up once, not for every file in it."""
+    folder_of = lru_cache(maxsize=None)(os.path.realpath)
+
+    def resolve(path: str) -> str:
+        folder, name = os.path.split(path)
+        if name in ("", "..") or os.path.islink(path):
+            return os.path.realpath(path)
+        return os.path.normpath(os.path.join(folder_of(folder), name))
+
+    return resolve
 
 
 def patterns_filter(include: Sequence[str], exclude: Sequence[str]) -> Filter:

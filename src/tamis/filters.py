@@ -108,7 +108,7 @@ def _typed(name: str) -> str:
 @lru_cache(maxsize=1 << 17)  # exclusion lists come anew with every question, paths do not
 def names_of(path: str) -> tuple[str, ...]:
     """Everything a file is called by: its name and its path, and both without a known extension."""
-    whole = nfc(path)
+    whole = plain(path)
     stem = without_known_extension(whole)
     # `api.md.txt` is not called `api.md`: a name with a known extension means that extension.
     forms = (whole,) if stem == whole or extension(stem) in KNOWN_EXTENSIONS else (whole, stem)
@@ -139,7 +139,7 @@ class Under(Atom):
     directory: str
 
     def matches(self, facts: Facts) -> bool:
-        return nfc(facts.path).startswith(f"{self.directory}/")
+        return plain(facts.path).startswith(f"{self.directory}/")
 
     def __str__(self) -> str:
         return f"under:{quoted(self.directory or '.')}"
@@ -326,6 +326,22 @@ def allows(filter: Filter, facts: Facts, chunk_type: str, language: str | None) 
 def nfc(path: str) -> str:
     """One spelling of accented letters for paths from the disk and paths that people type (C12)."""
     return path if path.isascii() else unicodedata.normalize("NFC", path)
+
+
+@lru_cache(maxsize=1 << 17)
+def plain(path: str) -> str:
+    """A relative path in the one form in which files and what people type are compared (C12, C80).
+
+    No `.`, `..`, empty parts and backslashes, and no blanks around a part: people type those by accident.
+    A file whose name really has them is meant by that form as well, so that an exclusion never misses it.
+    """
+    parts: list[str] = []
+    for part in map(str.strip, nfc(path).replace("\\", "/").split("/")):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
 
 
 def quoted(value: str) -> str:

@@ -212,12 +212,13 @@ def path_atom(patterns: tuple[str, ...]) -> f.Path:
 
 def file_name(value: str, names: Names) -> str:
     """A file as people and agents write it, in the one form that `File` knows (C09-C12, C16)."""
-    path = f.nfc(value.strip().replace("\\", "/"))
-    inside = _below_root(path, names) if path.startswith("/") else path
-    clean = path if inside is None else _without_dots(inside)
+    path = value.strip().replace("\\", "/")
+    inside = _below_root(path, names) if "/" in path else path
+    outside = path if path.startswith("/") else f.plain(path)
+    clean = f.nfc(outside) if inside is None else f.plain(inside)
     if not clean.strip("./"):
         raise BadFilter(f"{value!r} names no file", hint="give a file name or a path")
-    return f"/{clean}" if "/" in path else path
+    return f"/{clean}" if "/" in path else clean
 
 
 def under(value: str, names: Names) -> f.Filter:
@@ -227,9 +228,8 @@ def under(value: str, names: Names) -> f.Filter:
 
 
 def directory(value: str, names: Names) -> str:
-    path = f.nfc(value.strip().replace("\\", "/"))
-    inside = _below_root(path, names) if path.startswith("/") else path
-    clean = ".." if inside is None else _without_dots(inside).lstrip()
+    inside = _below_root(value.strip().replace("\\", "/"), names)
+    clean = ".." if inside is None else f.plain(inside)
     if clean.split("/")[0] == "..":
         raise BadFilter(f"{value} is outside {names.root}", hint="give a folder below the root")
     return clean
@@ -250,26 +250,15 @@ def _archived(value: str, names: Names) -> f.Filter:
 
 
 def _below_root(path: str, names: Names) -> str | None:
+    """A path as seen from the root, without the links on its way; None if it leads elsewhere."""
     try:
-        resolved = f.nfc(names.resolve(path))
+        resolved = f.nfc(names.resolve(path if path.startswith("/") else f"{names.root}/{path}"))
     except ValueError:  # a character that no path can have: whatever it means, it is not here
         return None
     root = f.nfc(names.root).rstrip("/")
     if resolved == root:
         return ""
     return resolved[len(root) + 1 :] if resolved.startswith(f"{root}/") else None
-
-
-def _without_dots(path: str) -> str:
-    """A path without `.`, `..` and empty parts, and without blanks at its end: people type those."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        bare = part.strip()
-        if bare == ".." and parts and parts[-1] != "..":
-            parts.pop()
-        elif bare not in ("", "."):
-            parts.append(bare if bare == ".." else part)
-    return "/".join(parts).rstrip()
 
 
 def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:
