@@ -14,7 +14,7 @@ from tamis import arguments as given
 from tamis.build import Progress, build, check_model, make_plan, model_facts, model_name
 from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
-from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexMissing
+from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexForeign, IndexMissing
 from tamis.ingest.walk import INDEX_FOLDER, Entry, checked_root
 from tamis.model import Found, IndexState, Report, Skipped, WhyNot
 from tamis.models.embed import Embedder, check_name, load_embedder
@@ -154,6 +154,7 @@ class Corpus:
             raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
         stated = typed & parse_filter(given.of_kind(filter, "filter", str), names)
         hidden = defaults.exclude_archived if exclude_archived is None else exclude_archived
+        hidden = given.of_kind(hidden, "exclude_archived", bool)
         # Whoever names archived documents, in the filter or by a pattern, decides about them.
         hidden = hidden and not include_patterns and names.archived not in filters.atoms(stated)
         allowed = filters.all_of(
@@ -179,7 +180,9 @@ class Corpus:
             filter=allowed,
             limit=given.result_limit(defaults.limit if limit is None else limit),
             min_score=given.score(defaults.min_confidence if min_score is None else min_score),
-            max_chunks_per_doc=1 if unique else given.per_document(per_document),
+            max_chunks_per_doc=1
+            if given.of_kind(unique, "unique", bool)
+            else given.per_document(per_document),
             settings=defaults,
             archive=self._penalty,
         )
@@ -268,6 +271,8 @@ class Corpus:
         try:
             with closing(Reader(self.directory)) as reader, reader.snapshot():
                 return True
+        except IndexForeign:
+            raise
         except IndexFault:
             return False
 

@@ -10,6 +10,7 @@
     │   ├── IndexMissing           there is no index here yet
     │   ├── IndexLocked            another process is writing
     │   ├── IndexDamaged           index.db or a segment is not what was written
+    │   ├── IndexForeign           index.db is some other program's
     │   └── IndexMismatch          written by another version or with another model
     ├── ModelFault                 the model is not installed, or its file is not the one we know
     └── StorageFault               the disk is full, read-only or failing
@@ -83,6 +84,16 @@ class IndexDamaged(IndexFault):
         super().__init__(
             f"the index in {directory} is damaged: {detail}",
             hint="your files are untouched; run: tamis rebuild-index",
+        )
+
+
+class IndexForeign(IndexFault):
+    http_status = 409
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"{directory / 'index.db'} is some other program's database",
+            hint="it was left as it is; choose another place with --index-dir or TAMIS_INDEX_DIR",
         )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tamis.engine.embedded.arrays import sync_folder
-from tamis.errors import IndexDamaged, IndexLocked, IndexMismatch, StorageFault, disk_fault
+from tamis.errors import IndexDamaged, IndexForeign, IndexLocked, IndexMismatch, StorageFault, disk_fault
 from tamis.model import Chunk, Facts, Passage, Skipped
 
 Connection = sqlite3.Connection
@@ -138,7 +138,7 @@ def _check_version(connection: sqlite3.Connection, directory: Path) -> None:
     if (application, version) == (0, 0) and not connection.execute("PRAGMA schema_version").fetchone()[0]:
         raise IndexDamaged(directory, "index.db is empty")
     if application != _APPLICATION_ID:
-        raise IndexDamaged(directory, "index.db is some other program's database")
+        raise IndexForeign(directory)
     if version > SCHEMA_VERSION:
         raise IndexMismatch(
             f"the index in {directory} was written by a newer tamis "
