@@ -16,7 +16,7 @@ from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexForeign, IndexMissing
 from tamis.ingest.walk import INDEX_FOLDER, Entry, checked_root
-from tamis.model import Found, IndexState, Report, Skipped, WhyNot
+from tamis.model import Facts, Found, IndexState, Report, Skipped, WhyNot
 from tamis.models.embed import Embedder, check_name, load_embedder
 from tamis.query import atom, parse_filter, parse_query
 from tamis.search import why
@@ -204,10 +204,12 @@ class Corpus:
     def _why_not(
         self, snapshot: EmbeddedSnapshot, question: Question, embed: Embed | None, file: str
     ) -> WhyNot:
-        indexed = snapshot.documents(atom("file", (given.of_kind(file, "why_not", str),), self.names))
+        wanted = atom("file", (given.of_kind(file, "why_not", str),), self.names)
+        indexed = snapshot.documents(wanted)
         if not indexed:
             skipped = {item.path: item for item in store.skipped(snapshot.connection)}
-            return survey.why_not_indexed(self.root, self.settings, file, skipped)
+            named = (path for path in skipped if filters.allows(wanted, Facts(path), "", None))
+            return survey.why_not_indexed(self.root, self.settings, next(named, file), skipped)
         reasons = [why.why_not(snapshot, question, embed, path) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 

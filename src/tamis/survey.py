@@ -54,8 +54,11 @@ def _explained(root: Path, settings: Settings, archived: Archived, path: str) ->
 
 def why_not_indexed(root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]) -> WhyNot:
     """Why a file that no document stands for is not in the index. `skipped` is what the last run left out."""
+    given = path if os.path.lexists(root / path) else path.strip().replace("\\", "/")
+    if given in skipped and skipped[given].reason != "ignored":  # a link, before we follow it
+        return WhyNot(given, "skipped", f"{skipped[given].reason} {skipped[given].detail}".strip())
     try:
-        file = os.path.realpath(root / path)
+        file = os.path.realpath(root / given)
     except ValueError:  # a character that no path can have
         return WhyNot(path, "no such file")
     inside = os.path.relpath(file, root)

@@ -519,3 +519,19 @@ def test_the_index_is_the_one_that_was_opened(shelf):
     settings = settings_of(shelf.root, **SMALL)
     with Corpus(whole.root, whole.directory, settings) as another:
         assert in_bytes(another.search("alpha", limit=100)) == before
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_answers_are_full_where_one_file_has_all_the_best_passages(lanes, corpus_of):
+    """R000-025, R000-054, R000-066: what a limit per document lets go of is made up for by other files."""
+    long = "".join(f"# Part {number}\n\nalpha alpha beta {number}\n\n" for number in range(150))
+    short = {f"s{number}.md": f"alpha and much else besides, {number}" for number in range(8)}
+    corpus = corpus_of(
+        {"long.md": long, "longer.md": long + "# End\n\nalpha\n"} | short, **SMALL, **LANES[lanes]
+    )
+    for limit in (1, 5, 8, 9):
+        found = corpus.search("alpha beta", limit=limit, unique=True, excluded_files=["longer.md", "s0.md"])
+        assert len(found.results) == min(limit, 8)
+        assert len(paths(found)) == len(found.results)
+        assert not paths(found) & {"longer.md", "s0.md"}
+        assert "long.md" in paths(found)

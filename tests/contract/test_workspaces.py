@@ -327,8 +327,8 @@ def essence(found: Found) -> dict[str, Any]:
     st.lists(questions, min_size=3, max_size=5),
 )
 def test_every_way_gives_the_same_answer(texts, folders, asked):
-    """C82..C84, C86; R003-001, R003-002, R003-014, R003-017, R003-020, R003-024, R003-030, R003-031: passages,
-    scores to the last bit, order and counts; they differ in the rows they look at."""
+    """C82..C84, C86; R003-001, R003-002, R003-014, R003-017, R003-020, R003-024, R003-030, R003-031:
+    passages, scores to the last bit, order and counts; they differ in the rows they look at."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         small = {"chunking__min_chars": 0, "chunking__max_chars": 100, "chunking__overlap_chars": 20}

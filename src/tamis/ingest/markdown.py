@@ -26,6 +26,7 @@ _NO_PARAGRAPH: Final = re.compile(
     r"\s*$| {4}|\t| {0,3}(?:[>#|]|[-*+] |\d+[.)] |```|~~~|</?\w|(?:=+|-+|([-*_])(?:[ \t]*\1){2,})[ \t]*$)",
     re.MULTILINE,
 )
+_MARKUP: Final = frozenset("#[]*`_\t")
 _SEPARATOR: Final = " > "
 
 
@@ -95,7 +96,10 @@ def _paragraph_above(text: str, start: int, place: int) -> int | None:
 
 def _plain(title: str) -> str:
     """A heading's words without their markup."""
-    name = _CLOSING_HASHES.sub("", title.strip())
+    name = title.strip()
+    if _MARKUP.isdisjoint(name):  # most headings; what follows costs three searches
+        return " ".join(name.split())
+    name = _CLOSING_HASHES.sub("", name)
     return " ".join(_DECORATION.sub("", _INLINE_LINK.sub(r"\1", name)).split())
 
 

@@ -1,7 +1,6 @@
 """Cutting a run of text into pieces of bounded size that overlap a little."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -14,14 +13,20 @@ _NON_SPACE: Final = re.compile(r"\S")
 
 
 class Lines:
-    """Line numbers of places in a text."""
+    """Line numbers of places in a text, counted on from the place that was asked for last."""
 
     def __init__(self, text: str) -> None:
-        self._ends = [match.start() for match in re.finditer("\n", text)]
+        self._text = text
+        self._place, self._line = 0, 1
 
     def at(self, place: int) -> int:
         """The line, counted from 1, that the character at `place` is in."""
-        return bisect_right(self._ends, place - 1) + 1
+        if place >= self._place:
+            self._line += self._text.count("\n", self._place, place)
+        else:
+            self._line -= self._text.count("\n", place, self._place)
+        self._place = place
+        return self._line
 
 
 def pieces(text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span] = ()) -> Iterator[Span]:

@@ -19,7 +19,7 @@ def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: s
     if any(isinstance(term, Not) and isinstance(term.term, Archived) for term in keeping_out):
         return WhyNot(path, "archived", "archived documents are hidden (--archived shows them)")
     if keeping_out:
-        return WhyNot(path, "filtered", " ".join(str(term) for term in keeping_out))
+        return WhyNot(path, "filtered", str(all_of(keeping_out)))
     fused = _all_candidates(snapshot, question, embed)
     if not any(candidate.passage.path == path for candidate in fused):
         return WhyNot(path, "ranked lower", f"not among the best {len(fused):,} passages")
