@@ -30,7 +30,7 @@ def names_for(root: Path, settings: Settings) -> Names:
 
 def archived_by(settings: Settings) -> filters.Archived:
     try:
-        return filters.Archived(settings.archive.patterns)
+        return filters.Archived(settings.archive.globs)
     except ValueError as error:
         raise BadSetting(f"archive.patterns: {error}", hint="write them as in a .gitignore file") from error
 

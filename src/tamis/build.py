@@ -136,8 +136,8 @@ def ignore_options(settings: Settings) -> IgnoreOptions:
     return IgnoreOptions(
         default_exclusions=settings.ignore.default_exclusions,
         ignore_file=settings.ignore.file,
-        archive_patterns=settings.archive.patterns,
-        extra=settings.ignore.patterns,
+        archive_patterns=settings.archive.globs if settings.archive.index else (),
+        extra=(*(() if settings.archive.index else settings.archive.globs), *settings.ignore.patterns),
     )
 
 

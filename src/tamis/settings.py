@@ -100,6 +100,12 @@ class ArchiveSettings:
     )  # fmt: skip
     folder_penalty: float = key(0.5, "Factor on the score of what lies in an archived folder.", low=0, high=1)
     file_penalty: float = key(0.7, "Factor on the score of an archived file elsewhere.", low=0, high=1)
+    index: bool = key(True, "Index archived files (hidden); false leaves them out of the index.")
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The patterns as gitignore reads them; `_backup/` means every folder whose name ends so."""
+        return tuple(f"*{pattern}" if pattern.startswith("_") else pattern for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ def test_graphrag_archive_patterns(tmp_path):
         assert shown["x.bak"].boosts == {"archive": 0.7}
         assert shown["archive/c.md"].boosts == {}
     with opened(root, {"GRAPHRAG_ARCHIVE_PATTERNS": ".archive/,.deprecated/,_backup/"}) as corpus:
-        assert ask(corpus, exclude_archived=False) - ask(corpus) == {".archive/a.md"}
+        assert ask(corpus, exclude_archived=False) - ask(corpus) == {".archive/a.md", "d_backup/e.md"}
     with opened(root, {"GRAPHRAG_ARCHIVE_PATTERNS": ""}) as corpus:
         assert ask(corpus) == {"archive/c.md", "d_backup/e.md", "x.bak", "f.md"}
 
@@ -557,3 +557,19 @@ def test_the_seeds_template_for_react(tmp_path, run):
     write_files(tmp_path, {path: f"alpha {path}" for path in (*kept, *out)})
     shown = json.loads(run("search", "alpha", tmp_path, "--json", "-n", "50")[1])["results"]
     assert {result["path"] for result in shown} == set(kept)
+
+
+def test_a_name_that_begins_with_an_underscore_is_an_ending(corpus_of):
+    """R001-060: the variable's own example, `_backup/`, means `src_backup/` too."""
+    files = {"src_backup/a.md": "grass one", "_backup/b.md": "grass two", "backup_src/c.md": "grass three"}
+    corpus = corpus_of(files, archive__patterns=(".archive/", "_backup/"))
+    assert [result.path for result in corpus.search("grass").results] == ["backup_src/c.md"]
+
+
+def test_archived_passages_do_not_crowd_out_current_ones(corpus_of):
+    """Many archived passages are better by their words; the current ones still come before them."""
+    files = {f"archive/{n}.md": f"grass grass grass number{n}" for n in range(60)}
+    files |= {f"now/{n}.md": f"grass and many other words besides, number{n} among them" for n in range(3)}
+    corpus = corpus_of(files, archive__folder_penalty=0.1, model__name="none")
+    found = corpus.search("grass", limit=5, exclude_archived=False)
+    assert [result.is_archived for result in found.results] == [False, False, False, True, True]

@@ -534,6 +534,16 @@ def _(make, _):
     assert len(make(ANIMALS, ignore__patterns=[]).search("grass").results) == 3
 
 
+@experiment("archive.index")
+def _(make, _):
+    """C17: archived files are indexed and hidden, or, when told so, not indexed at all."""
+    files = {"archive/a.md": "grass", ".archive/b.md": "grass too", "c.md": "grass three"}
+    shown = make(files).search("grass", exclude_archived=False)
+    assert {result.path for result in shown.results} == set(files)
+    without = make(files, archive__index=False).search("grass", exclude_archived=False)
+    assert {result.path for result in without.results} == {"c.md"}
+
+
 @experiment("archive.folder_penalty", "archive.file_penalty")
 def _(make, _):
     """R001-047, R001-048: each factor on its own kind of archived file, the smaller where both apply."""

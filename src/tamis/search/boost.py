@@ -20,8 +20,8 @@ class ArchivePenalty:
 
     @classmethod
     def of(cls, settings: ArchiveSettings) -> Self:
-        folders = tuple(pattern for pattern in settings.patterns if pattern.endswith("/"))
-        files = tuple(pattern for pattern in settings.patterns if not pattern.endswith("/"))
+        folders = tuple(pattern for pattern in settings.globs if pattern.endswith("/"))
+        files = tuple(pattern for pattern in settings.globs if not pattern.endswith("/"))
         return cls(Archived(folders), Archived(files), settings.folder_penalty, settings.file_penalty)
 
     def factor(self, candidate: Candidate) -> float:

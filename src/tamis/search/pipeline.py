@@ -132,15 +132,18 @@ def _wants_more(
     lanes: Mapping[Lane, float],
     depth: int,
 ) -> bool:
-    """Whether to ask the lanes for more: the answer is short, they have more, and it could still pass.
+    """Whether to ask the lanes for more, because what they have not shown yet could belong in the answer.
 
-    A passage that no lane has shown yet is at best one rank deeper in all of them. If that is below
-    the threshold, asking deeper is in vain. Thus an answer has `min(limit, eligible)` results, and
-    which ones depends on the allowed rows alone.
+    A short answer is filled up as long as a passage one rank deeper in every lane could pass the
+    threshold. A full one is not final while its last passage, penalised, scores less than the next
+    one of a single lane would. Both depend on the allowed rows alone, so the law holds; and an answer
+    has `min(limit, eligible)` results.
     """
-    if len(candidates) >= question.limit or retrieved.exhausted:
+    if retrieved.exhausted:
         return False
     k = question.settings.rrf_k_constant
+    if len(candidates) >= question.limit:
+        return candidates[-1].raw_score < max(lanes.values()) / (k + depth + 1)
     most = best_possible(retrieved.rankings, lanes, k)
     unseen = best_possible(retrieved.rankings, lanes, k, rank=depth + 1)
     return "threshold" in question.without or unseen / most >= question.min_score

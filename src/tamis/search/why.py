@@ -66,7 +66,5 @@ def _reason(stage: str, question: Question, before: Sequence[Candidate], path: s
     if stage == "same text":
         twin = next(c for c in before if c.passage.content_hash == best.passage.content_hash)
         return "same text", f"shown from {twin.passage.path} instead"
-    if stage == "per document":
-        return "document limit", f"a document may have {question.max_chunks_per_doc} passages"
     place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
     return "ranked lower", f"its best passage is number {place}, the limit is {question.limit}"
