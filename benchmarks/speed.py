@@ -42,7 +42,6 @@ from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question, search
 from tamis.survey import documents
 
-TAMIS = [sys.executable, "-m", "tamis"]
 
 
 def index_with_model(corpus: Path, work: Path) -> dict[str, float]:

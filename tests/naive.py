@@ -116,7 +116,7 @@ def read_documents(root: Path, settings: Settings) -> list[Document]:
     for path, file in sorted(visible, key=lambda item: item[0].as_posix()):
         status = file.stat()
         text = file.read_text(encoding="utf-8")
-        source = Source(path.as_posix(), text, b"", status.st_size, status.st_mtime_ns, 0, 0)
+        source = Source(path.as_posix(), text, b"", status.st_size, status.st_mtime_ns, 0, 0, 0)
         documents.append(parse(source, settings.chunking)[0])
     return documents
 

@@ -2,7 +2,7 @@
 
 The weights stay in the package that carries them; `tamis.models.granite` hands them to
 onnxruntime by name when it opens the graph. Only this script needs the `onnx` package, and
-`tests/unit/test_granite.py` writes the graph again and compares, so the file cannot drift
+`tests/unit/test_models.py` writes the graph again and compares, so the file cannot drift
 from the script that made it.
 
     python tools/write_granite_graph.py [OUT]

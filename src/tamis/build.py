@@ -10,16 +10,17 @@ transaction: it shows when it is whole.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from tamis.engine.embedded.store import FileState
-from tamis.engine.embedded.words import FIELDS
+from tamis.engine.embedded.words import FIELDS, K1, USUAL_LENGTH, B
 from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
 from tamis.errors import IndexMismatch
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
@@ -89,14 +90,15 @@ def build(
         name = model_name(settings, writer.facts)
         if rebuild:
             writer.clear()
-        _check_belongs(root, directory, writer.facts, name)
+        check_belongs(root, directory, writer.facts)
+        check_model(directory, writer.facts, name)
         plan = make_plan(root, settings, writer.file_states())
         _drop_vanished(writer, plan, tally)
         tally.skipped += plan.skipped
         tally.warnings += plan.warnings
         tally.unchanged = len(plan.unchanged)
         if plan.changed:
-            _index(writer, root, plan.changed, settings, load(name), progress, tally)
+            _index(writer, root, plan.changed, settings, lambda: load(name), progress, tally)
         generation = writer.finish(tally.skipped)
     return Report(
         tally.indexed,
@@ -145,18 +147,20 @@ def is_unchanged(entry: Entry, known: FileState | None, wanted: str) -> bool:
     """Whether times and size say for sure that the file is what it was. If not, its content decides."""
     if known is None or known.recipe != wanted:
         return False
-    same = (entry.size, entry.mtime_ns, entry.ctime_ns) == (known.size, known.mtime_ns, known.ctime_ns)
+    now = (entry.size, entry.mtime_ns, entry.ctime_ns, entry.inode)
+    same = now == (known.size, known.mtime_ns, known.ctime_ns, known.inode)
     return same and max(entry.mtime_ns, entry.ctime_ns) < known.read_ns - _RACY_NS
 
 
-def model_name(settings: Settings, facts: dict[str, Any]) -> str:
+def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
     """The configured model; where none is, the one that the index has; for a new index, the default."""
     return settings.model.name or facts.get("model") or DEFAULT_MODEL
 
 
 def recipe(settings: Settings) -> str:
     """A fingerprint of everything that decides what is written for a given file, model aside."""
-    parts = (PARSER_VERSION, TOKENIZER_VERSION, asdict(settings.chunking), asdict(settings.fields))
+    versions = (PARSER_VERSION, TOKENIZER_VERSION, K1, B, USUAL_LENGTH)
+    parts = (versions, asdict(settings.chunking), asdict(settings.fields))
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
@@ -164,7 +168,7 @@ def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
     return (embedder.name, embedder.fingerprint, embedder.dimension) if embedder else (NO_MODEL, "", 0)
 
 
-def check_model(directory: Path, facts: dict[str, Any], name: str, fingerprint: str | None = None) -> None:
+def check_model(directory: Path, facts: Mapping[str, Any], name: str, fingerprint: str | None = None) -> None:
     """An index holds vectors of one model; another one's cannot be compared with them."""
     if facts.get("model", name) != name:
         what = f"the model {facts['model']}, not {name}"
@@ -178,14 +182,13 @@ def check_model(directory: Path, facts: dict[str, Any], name: str, fingerprint: 
     )
 
 
-def _check_belongs(root: Path, directory: Path, facts: dict[str, Any], name: str) -> None:
+def check_belongs(root: Path, directory: Path, facts: Mapping[str, Any]) -> None:
     """An index outside its root remembers whose it is. One inside moves with its folder."""
     if directory.parent != root and facts.get("root", str(root)) != str(root):
         raise IndexMismatch(
             f"the index in {directory} belongs to {facts['root']}",
             hint="give each root an index folder of its own, or run: tamis rebuild-index",
         )
-    check_model(directory, facts, name)
 
 
 def _drop_vanished(writer: Writer, plan: Plan, tally: _Tally) -> None:
@@ -201,66 +204,80 @@ def _index(
     root: Path,
     entries: Sequence[Entry],
     settings: Settings,
-    embedder: Embedder | None,
+    load: Callable[[], Embedder | None],
     progress: Progress,
     tally: _Tally,
 ) -> None:
     """Read, parse, embed and write the files that may have changed."""
-    name, fingerprint, dimension = model_facts(embedder)
-    check_model(writer.directory, writer.facts, name, fingerprint)
-    known = {"model": name, "fingerprint": fingerprint, "dimension": dimension, "root": str(root)}
-    writer.describe(known | {"pending": len(entries)})
+
+    @cache  # and only when there is something to embed: files that are never indexed need no model
+    def embedder() -> Embedder | None:
+        loaded = load()
+        name, fingerprint, dimension = model_facts(loaded)
+        check_model(writer.directory, writer.facts, name, fingerprint)
+        facts = {"model": name, "fingerprint": fingerprint, "dimension": dimension, "root": str(root)}
+        writer.describe(facts)
+        return loaded
+
+    writer.describe({"pending": len(entries)})
     progress.start(len(entries))
     done = 0
-    for batch in _batches(_prepare(writer, entries, settings, embedder, progress, tally)):
+    for batch in _batches(_embedded(_read(writer, entries, settings, progress, tally), embedder)):
         done += len(batch)
         writer.put(batch, pending=len(entries) - done)
         tally.indexed += len(batch)
         tally.chunks += sum(len(prepared.document.chunks) for prepared in batch)
 
 
-def _prepare(
-    writer: Writer,
-    entries: Sequence[Entry],
-    settings: Settings,
-    embedder: Embedder | None,
-    progress: Progress,
-    tally: _Tally,
-) -> Iterator[Prepared]:
+def _read(
+    writer: Writer, entries: Sequence[Entry], settings: Settings, progress: Progress, tally: _Tally
+) -> Iterator[tuple[Document, FileState]]:
+    """The documents that are new or changed; what turns out unchanged or unusable is tallied."""
     known, wanted = writer.file_states(), recipe(settings)
-    portion: list[tuple[Document, FileState]] = []
     touched: list[tuple[str, FileState, float]] = []
+    lost: list[str] = []
     for entry in entries:
         source = read(entry, settings.index.max_file_bytes)
         progress.advance(entry.path)
         if isinstance(source, Skipped):
             tally.skipped.append(source)
-            if entry.path in known:
-                writer.remove([entry.path])
-                tally.removed += 1
+            lost += [entry.path] if entry.path in known else []
             continue
         document, warning = parse(source, settings.chunking)
         tally.warnings += [f"{entry.path}: {warning}"] if warning else []
         before, state = known.get(entry.path), _state(source, wanted)
         if before is not None and (before.hash, before.recipe) == (state.hash, wanted):
             touched.append((entry.path, state, document.modified))
-            tally.unchanged += 1
-            continue
+        else:
+            yield document, state
+    tally.unchanged += len(touched)
+    tally.removed += len(lost)
+    writer.touch(touched)
+    writer.remove(lost)
+
+
+def _embedded(
+    documents: Iterator[tuple[Document, FileState]], embedder: Callable[[], Embedder | None]
+) -> Iterator[Prepared]:
+    """Documents with their vectors, embedded some chunks at a time."""
+    portion: list[tuple[Document, FileState]] = []
+    chunks = 0
+    for document, state in documents:
         portion.append((document, state))
-        if sum(len(document.chunks) for document, _ in portion) >= _PORTION:
-            yield from _embedded(portion, embedder)
-            portion = []
-    yield from _embedded(portion, embedder)
-    if touched:
-        writer.touch(touched)
+        chunks += len(document.chunks)
+        if chunks >= _PORTION or len(portion) >= _PORTION:
+            yield from _embed(portion, embedder())
+            portion, chunks = [], 0
+    if portion:
+        yield from _embed(portion, embedder())
 
 
-def _embedded(portion: Sequence[tuple[Document, FileState]], embedder: Embedder | None) -> Iterator[Prepared]:
+def _embed(portion: Sequence[tuple[Document, FileState]], embedder: Embedder | None) -> Iterator[Prepared]:
     texts = [chunk.embedding_text for document, _ in portion for chunk in document.chunks]
-    if embedder is None:
-        vectors = np.empty((len(texts), 0), np.float32)
+    if embedder is None or not texts:
+        vectors = np.empty((len(texts), embedder.dimension if embedder else 0), np.float32)
     else:
-        vectors = embedder.embed_passages(texts) if texts else np.empty((0, embedder.dimension), np.float32)
+        vectors = embedder.embed_passages(texts)
     at = 0
     for document, state in portion:
         yield Prepared(document, state, vectors[at : at + len(document.chunks)])
@@ -281,4 +298,12 @@ def _batches(prepared: Iterator[Prepared]) -> Iterator[list[Prepared]]:
 
 
 def _state(source: Source, wanted: str) -> FileState:
-    return FileState(source.size, source.mtime_ns, source.ctime_ns, source.read_ns, source.hash, wanted)
+    return FileState(
+        size=source.size,
+        mtime_ns=source.mtime_ns,
+        ctime_ns=source.ctime_ns,
+        inode=source.inode,
+        read_ns=source.read_ns,
+        hash=source.hash,
+        recipe=wanted,
+    )

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,12 +11,21 @@ from typing import Any, Self
 
 from tamis import answers, filters, survey
 from tamis import arguments as given
-from tamis.build import Progress, build, check_model, make_plan, model_facts, model_name
+from tamis.build import (
+    Progress,
+    build,
+    check_belongs,
+    check_model,
+    make_plan,
+    model_facts,
+    model_name,
+    recipe,
+)
 from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
-from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexForeign, IndexMissing
-from tamis.ingest.walk import INDEX_FOLDER, Entry, checked_root
-from tamis.model import Facts, Found, IndexState, Report, Skipped, WhyNot
+from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexForeign, IndexMissing, UsageError
+from tamis.ingest.walk import Entry, checked_root
+from tamis.model import INDEX_FOLDER, Facts, Found, IndexState, Report, Skipped, WhyNot
 from tamis.models.embed import Embedder, check_name, load_embedder
 from tamis.query import atom, parse_filter, parse_query
 from tamis.search import why
@@ -49,7 +58,7 @@ class Status:
 
     def to_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in self.__slots__}
-        skipped = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in self.skipped]
+        skipped = [item.to_dict() for item in self.skipped]
         return plain | {"index": self.index.to_dict(), "skipped": skipped}
 
 
@@ -83,8 +92,10 @@ def open_existing(
 
 
 def index_directory(root: Path, settings: Settings, given: str | os.PathLike[str] | None) -> Path:
-    chosen = given or settings.index.directory
-    return Path(chosen).expanduser().absolute() if chosen else root / INDEX_FOLDER
+    """Where the index is: as given (relative to where we are), as configured (relative to the root)."""
+    if given:
+        return Path(given).expanduser().absolute()
+    return root / Path(settings.index.directory or INDEX_FOLDER).expanduser()
 
 
 class Corpus:
@@ -153,10 +164,11 @@ class Corpus:
         if not text.strip():
             raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
         stated = typed & parse_filter(given.of_kind(filter, "filter", str), names)
-        hidden = defaults.exclude_archived if exclude_archived is None else exclude_archived
+        # Whoever names archived documents, in the filter or by a pattern, means to see them.
+        named = bool(include_patterns) or names.archived in filters.atoms(stated)
+        by_default = defaults.exclude_archived and not named
+        hidden = by_default if exclude_archived is None else exclude_archived
         hidden = given.of_kind(hidden, "exclude_archived", bool)
-        # Whoever names archived documents, in the filter or by a pattern, decides about them.
-        hidden = hidden and not include_patterns and names.archived not in filters.atoms(stated)
         allowed = filters.all_of(
             (
                 stated,
@@ -195,14 +207,17 @@ class Corpus:
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(snapshot)
             embed = embedder.embed_query if embedder else None
+            if embed is None and question.settings.keyword_weight == 0:
+                hint = "raise search.keyword_weight, or use a model"
+                raise UsageError("no lane is left to search", hint=hint)
             answer = search(snapshot, question, embed)
             found = answers.found(query, question, answer, snapshot, self.root, self.names.archived)
             if why_not is None:
                 return found
-            return replace(found, why_not=self._why_not(snapshot, question, embed, why_not))
+            return replace(found, why_not=self._why_not(snapshot, question, embed, why_not, answer.depth))
 
     def _why_not(
-        self, snapshot: EmbeddedSnapshot, question: Question, embed: Embed | None, file: str
+        self, snapshot: EmbeddedSnapshot, question: Question, embed: Embed | None, file: str, depth: int
     ) -> WhyNot:
         wanted = atom("file", (given.of_kind(file, "why_not", str),), self.names)
         indexed = snapshot.documents(wanted)
@@ -210,7 +225,7 @@ class Corpus:
             skipped = {item.path: item for item in store.skipped(snapshot.connection)}
             named = (path for path in skipped if filters.allows(wanted, Facts(path), "", None))
             return survey.why_not_indexed(self.root, self.settings, next(named, file), skipped)
-        reasons = [why.why_not(snapshot, question, embed, path) for path in indexed]
+        reasons = [why.why_not(snapshot, question, embed, path, depth) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
     def refresh(self, progress: Progress | None = None) -> Report:
@@ -219,9 +234,9 @@ class Corpus:
 
     def rebuild(self, progress: Progress | None = None) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
-        make = partial(
-            build, self.root, self.directory, self.settings, self._load, progress or self._progress
-        )
+        name = self.settings.model.name or store.model_of(self.directory)
+        settings = replace(self.settings, model=replace(self.settings.model, name=name))
+        make = partial(build, self.root, self.directory, settings, self._load, progress or self._progress)
         if self._is_usable():
             with suppress(IndexDamaged):  # deeper than a look shows: then what is there is thrown away
                 return make(rebuild=True)
@@ -232,6 +247,7 @@ class Corpus:
             known = store.file_states(snapshot.connection)
             skipped = store.skipped(snapshot.connection)
             state, facts, segments = snapshot.state, snapshot.view.facts, len(snapshot.view.segments)
+        check_belongs(self.root, self.directory, facts)
         plan = make_plan(self.root, self.settings, known)
         here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
         unreadable = {item.path for item in skipped}
@@ -243,7 +259,8 @@ class Corpus:
             segments=segments,
             bytes_on_disk=_size(self.directory),
             changed_files=sum(
-                entry.path not in unreadable and _differs(entry, known) for entry in plan.changed
+                entry.path not in unreadable and _differs(entry, known, recipe(self.settings))
+                for entry in plan.changed
             ),
             removed_files=sum(path not in here for path in known),
             skipped=skipped,
@@ -256,7 +273,8 @@ class Corpus:
             return self._embedders[name]
 
     def _embedder(self, snapshot: EmbeddedSnapshot) -> Embedder | None:
-        facts = dict(snapshot.view.facts)
+        facts = snapshot.view.facts
+        check_belongs(self.root, self.directory, facts)
         if "model" not in facts:  # nothing was ever written: there is nothing to search with a model
             return None
         name = model_name(self.settings, facts)
@@ -289,6 +307,7 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _differs(entry: Entry, known: dict[str, store.FileState]) -> bool:
+def _differs(entry: Entry, known: Mapping[str, store.FileState], wanted: str) -> bool:
     before = known.get(entry.path)
-    return before is None or (entry.size, entry.mtime_ns) != (before.size, before.mtime_ns)
+    now = (entry.size, entry.mtime_ns, wanted)
+    return before is None or now != (before.size, before.mtime_ns, before.recipe)

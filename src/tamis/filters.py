@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, Final
+from typing import Final
 
 from tamis.gitignore import PatternList
-from tamis.languages import CHUNK_TYPES, KNOWN_EXTENSIONS, extension, without_known_extension
+from tamis.languages import KNOWN_EXTENSIONS, extension, without_known_extension
 from tamis.model import Facts
 
 _BARE: Final = re.compile(r'[^\s"()\[\]\\|:-][^\s"()\[\]\\|]*')
@@ -91,10 +91,10 @@ class File(Atom):
     _wanted: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_wanted", frozenset(self.names))
+        object.__setattr__(self, "_wanted", frozenset(map(nfc, self.names)))
 
     def matches(self, facts: Facts) -> bool:
-        return not self._wanted.isdisjoint(names_of(facts.path))
+        return not self._wanted.isdisjoint(file_names(facts.path))
 
     def __str__(self) -> str:
         return f"file:{_quoted_list(tuple(map(_typed, self.names)))}"
@@ -106,7 +106,7 @@ def _typed(name: str) -> str:
 
 
 @lru_cache(maxsize=1 << 17)  # exclusion lists come anew with every question, paths do not
-def names_of(path: str) -> tuple[str, ...]:
+def file_names(path: str) -> tuple[str, ...]:
     """Everything a file is called by: its name and its path, and both without a known extension."""
     whole = plain(path)
     stem = without_known_extension(whole)
@@ -123,10 +123,10 @@ class Path(Atom):
     _list: PatternList = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_list", PatternList.of(self.patterns))
+        object.__setattr__(self, "_list", PatternList.of(map(nfc, self.patterns)))
 
     def matches(self, facts: Facts) -> bool:
-        return self._list.selects(facts.path)
+        return self._list.selects(nfc(facts.path))
 
     def __str__(self) -> str:
         return f"path:{_quoted_list(self.patterns)}"
@@ -134,12 +134,12 @@ class Path(Atom):
 
 @dataclass(frozen=True, slots=True)
 class Under(Atom):
-    """Files below a directory."""
+    """Files below a directory; below the root, which has no name, is every file."""
 
     directory: str
 
     def matches(self, facts: Facts) -> bool:
-        return plain(facts.path).startswith(f"{self.directory}/")
+        return not self.directory or plain(facts.path).startswith(f"{plain(self.directory)}/")
 
     def __str__(self) -> str:
         return f"under:{quoted(self.directory or '.')}"
@@ -153,7 +153,7 @@ class Workspace(Atom):
     directories: tuple[str, ...]
 
     def matches(self, facts: Facts) -> bool:
-        return any(not folder or Under(folder).matches(facts) for folder in self.directories)
+        return any(Under(folder).matches(facts) for folder in self.directories)
 
     def __str__(self) -> str:
         return f"workspace:{quoted(self.name)}"
@@ -166,7 +166,7 @@ class Tag(Atom):
     name: str
 
     def matches(self, facts: Facts) -> bool:
-        return self.name in facts.tags
+        return nfc(self.name) in facts.tags
 
     def __str__(self) -> str:
         return f"tag:{quoted(self.name)}"
@@ -180,10 +180,10 @@ class Archived(Atom):
     _list: PatternList = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_list", PatternList.of(self.patterns))
+        object.__setattr__(self, "_list", PatternList.of(map(nfc, self.patterns)))
 
     def matches(self, facts: Facts) -> bool:
-        return self._list.selects(facts.path)
+        return self._list.selects(nfc(facts.path))
 
     def __str__(self) -> str:
         return "archived"
@@ -194,7 +194,7 @@ class Author(Atom):
     name: str
 
     def matches(self, facts: Facts) -> bool:
-        return facts.author.casefold() == self.name.strip().casefold()
+        return folded(facts.author) == folded(self.name)
 
     def __str__(self) -> str:
         return f"author:{quoted(self.name)}"
@@ -205,7 +205,7 @@ class Category(Atom):
     name: str
 
     def matches(self, facts: Facts) -> bool:
-        return facts.category.casefold() == self.name.strip().casefold()
+        return folded(facts.category) == folded(self.name)
 
     def __str__(self) -> str:
         return f"category:{quoted(self.name)}"
@@ -241,12 +241,12 @@ class Before(Atom):
 
 @dataclass(frozen=True, slots=True)
 class DocumentIs(Atom):
-    """One document, by its exact path."""
+    """One document, by its whole path."""
 
     path: str
 
     def matches(self, facts: Facts) -> bool:
-        return facts.path == self.path
+        return nfc(facts.path) == nfc(self.path)
 
     def __str__(self) -> str:
         return f"doc:{quoted(self.path)}"
@@ -257,7 +257,6 @@ class Type(ChunkAtom):
     """Chunks of a type."""
 
     name: str
-    allowed: ClassVar[tuple[str, ...]] = CHUNK_TYPES
 
     def __str__(self) -> str:
         return f"type:{self.name}"
@@ -326,6 +325,11 @@ def allows(filter: Filter, facts: Facts, chunk_type: str, language: str | None) 
 def nfc(path: str) -> str:
     """One spelling of accented letters for paths from the disk and paths that people type (C12)."""
     return path if path.isascii() else unicodedata.normalize("NFC", path)
+
+
+def folded(name: str) -> str:
+    """A name in the one form in which names are compared: case, accents' spelling and outer blanks aside."""
+    return nfc(nfc(name).strip().casefold())
 
 
 @lru_cache(maxsize=1 << 17)

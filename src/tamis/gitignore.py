@@ -17,14 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 _SPECIAL = re.compile(r"[*?\[\\]")
 
-# Compiled patterns kept. Ignore files rarely hold more patterns that need a regular
-# expression (literal names and `*.ext` need none); beyond it they are compiled anew.
-_COMPILED = 65_536
+# Compiled patterns shared: many directories have the same few lines. What a list needs
+# again, it keeps itself.
+_SHARED = 1_024
 
 # Twice the longest path: a longer glob is an attack on the compiler, not on a name.
 _LONGEST = 8_192
@@ -231,19 +231,30 @@ class _Index:
         return None if best < 0 else best
 
 
+@dataclass(frozen=True)
+class _Glob:
+    """A glob at its position, compiled when the first name gets as far."""
+
+    position: int
+    text: str
+
+    @cached_property
+    def regex(self) -> re.Pattern[str] | None:
+        return _compile(self.text)
+
+
 # Literal start -> the globs that have it, last first; one table a length of start.
-_Globs = tuple[tuple[int, dict[str, list[tuple[int, str]]]], ...]
+_Globs = tuple[tuple[int, dict[str, list[_Glob]]], ...]
 
 
 def _last_glob(globs: _Globs, subject: str, best: int) -> int:
     """The last position above `best` whose glob matches, or `best`."""
     for length, table in globs:
-        for position, glob in table.get(subject[:length], ()):
-            if position <= best:
+        for glob in table.get(subject[:length], ()):
+            if glob.position <= best:
                 break
-            regex = _compile(glob)
-            if regex is not None and regex.fullmatch(subject):
-                best = position
+            if glob.regex is not None and glob.regex.fullmatch(subject):
+                best = glob.position
                 break
     return best
 
@@ -252,8 +263,8 @@ def _index(patterns: Iterable[tuple[int, Pattern]]) -> _Index:
     names: dict[str, int] = {}
     paths: dict[str, int] = {}
     suffixes: dict[int, dict[str, int]] = {}
-    name_globs: list[tuple[int, str]] = []
-    path_globs: list[tuple[int, str]] = []
+    name_globs: list[_Glob] = []
+    path_globs: list[_Glob] = []
     for position, pattern in patterns:
         literal = _literal(pattern.glob)
         suffix = None if pattern.anchored else _suffix(pattern.glob)
@@ -262,15 +273,15 @@ def _index(patterns: Iterable[tuple[int, Pattern]]) -> _Index:
         elif suffix is not None:
             suffixes.setdefault(len(suffix), {})[suffix] = position
         else:
-            (path_globs if pattern.anchored else name_globs).append((position, pattern.glob))
+            (path_globs if pattern.anchored else name_globs).append(_Glob(position, pattern.glob))
     return _Index(names, paths, tuple(suffixes.items()), _by_start(name_globs), _by_start(path_globs))
 
 
-def _by_start(globs: list[tuple[int, str]]) -> _Globs:
-    tables: dict[int, dict[str, list[tuple[int, str]]]] = {}
-    for position, glob in reversed(globs):
-        start = glob[: _literal_length(glob)]
-        tables.setdefault(len(start), {}).setdefault(start, []).append((position, glob))
+def _by_start(globs: list[_Glob]) -> _Globs:
+    tables: dict[int, dict[str, list[_Glob]]] = {}
+    for glob in reversed(globs):
+        start = glob.text[: _literal_length(glob.text)]
+        tables.setdefault(len(start), {}).setdefault(start, []).append(glob)
     return tuple(tables.items())
 
 
@@ -310,7 +321,7 @@ _ANYTHING = "**"  # any bytes, slashes included
 _SEPARATOR = "/"
 
 
-@lru_cache(maxsize=_COMPILED)
+@lru_cache(maxsize=_SHARED)
 def _compile(glob: str) -> re.Pattern[str] | None:
     """The glob as a regular expression, None if it never matches (to git, a malformed one does not)."""
     if len(glob) > _LONGEST:

@@ -3,9 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tamis.languages import ChunkType, without_known_extension
+
+INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
 
 Lane = Literal["meaning", "words"]
 SkipReason = Literal[
@@ -20,6 +22,9 @@ class Skipped:
     path: str
     reason: SkipReason
     detail: str = ""  # the rule that ignored it, the error that stopped it
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,7 @@ class Report:
             name: getattr(self, name)
             for name in ("seen", "indexed", "unchanged", "removed", "chunks", "generation", "seconds")
         }
-        skipped = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in self.skipped]
+        skipped = [item.to_dict() for item in self.skipped]
         by_reason = self.skipped_by_reason
         return plain | {"skipped": skipped, "skipped_by_reason": by_reason, "warnings": list(self.warnings)}
 

@@ -27,10 +27,14 @@ _KEYS: Final = (
 )  # fmt: skip
 _CONSTANTS: Final = {"everything": f.EVERYTHING, "nothing": f.NOTHING}
 _TERM: Final = re.compile(rf"-?(?:(?:{'|'.join(_KEYS)}):(?=[^\s:])|is:archived(?=\s|$))")
-_VALUE: Final = r'"(?:[^"\\]|\\.)*+"|[^\s"()\[\]|]++'
+_QUOTED: Final = r'"(?:[^"\\]|\\[\s\S])*+"'
+_VALUE: Final = rf'{_QUOTED}|[^\s"()\[\]|]++'
 _TOKEN: Final = re.compile(rf"\s*(?:(?P<sign>-)|(?P<mark>[()|])|(?P<key>[\w]+):(?=\S)|(?P<word>{_VALUE}))")
 # Possessive throughout: a list that is never closed must not be tried in every possible split.
 _LIST: Final = re.compile(rf"\[\s*+(?:(?:{_VALUE})\s*+)*+\]")
+_PIECE: Final = re.compile(rf'(?:[^\s"\[]|{_QUOTED}|{_LIST.pattern}|["\[])++')
+_CLOSED: Final = re.compile(rf'(?:[^"]++|{_QUOTED})*+')
+_DAY_ALONE: Final = re.compile(r"[\dW-]{1,10}")
 _DAY: Final = 86_400.0  # seconds; in UTC every day has as many
 _DEEPEST: Final = 60  # nested parentheses: beyond this it is noise, and recursion has a limit
 
@@ -62,13 +66,17 @@ def parse_query(text: str, names: Names) -> tuple[str, f.Filter]:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Where the blank-separated pieces are; a quoted value and a list belong to their piece."""
-    for piece in re.finditer(rf'(?:[^\s"\[]|"(?:[^"\\]|\\.)*"|{_LIST.pattern}|["\[])+', text):
+    # After a quote that is never closed none is: a scan to the end for each of them would be quadratic.
+    # A parenthesis has their place there, since it may be in a piece and in no list either.
+    closed = _CLOSED.match(text)
+    end = closed.end() if closed else 0
+    for piece in _PIECE.finditer(text[:end] + text[end:].replace('"', "(")):
         yield piece.span()
 
 
 def _unquoted(text: str) -> str:
     """Quotes around something that looks like a term only protected it from being read as one."""
-    return re.sub(r'"([^"\s]+:[^"]*)"', r"\1", text)
+    return re.sub(r'"([^"\s][^"\s:]*+:[^"]*+)"', r"\1", text)
 
 
 def parse_filter(text: str, names: Names) -> f.Filter:
@@ -166,7 +174,7 @@ class _Reader:
 
 
 def _literal(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+    return re.sub(r"\\([\s\S])", r"\1", value[1:-1]) if value.startswith('"') else value
 
 
 def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
@@ -236,8 +244,8 @@ def directory(value: str, names: Names) -> str:
 
 
 def workspace_atom(name: str, names: Names) -> f.Workspace:
-    by_name = {known.casefold(): known for known in names.workspaces}
-    known = by_name.get(name.casefold())
+    by_name = {f.folded(known): known for known in names.workspaces}
+    known = by_name.get(f.folded(name))
     if known is None:
         raise BadFilter(f"there is no workspace {name!r}", hint=_nearest(name, tuple(names.workspaces)))
     return f.Workspace(known, names.workspaces[known])
@@ -276,12 +284,12 @@ def _nearest(value: str, allowed: tuple[str, ...]) -> str:
 
 
 def _day_range(text: str) -> tuple[float, float]:
-    """When a date begins and ends, in UTC. A day, month or year without a time counts whole."""
+    """When a date begins and ends, in UTC. A day, week, month or year without a time counts whole."""
     try:
         return _parse_date(text.strip())
     except ValueError as error:
         raise BadFilter(
-            f"{text!r} is no date", hint="write 2026-05-01, 2026-05, 2026 or 2026-05-01T12:30:00Z"
+            f"{text!r} is no date", hint="write 2026-05-01, 2026-W18, 2026-05, 2026 or 2026-05-01T12:30:00Z"
         ) from error
 
 
@@ -294,7 +302,9 @@ def _parse_date(text: str) -> tuple[float, float]:
         last = monthrange(first.year, first.month)[1]
         return _utc(first), _utc(first.replace(day=last)) + _DAY
     moment = datetime.fromisoformat(text)
-    if len(text) <= 10:
+    if re.fullmatch(r"\d{4}-?W\d{2}", text):
+        return _utc(moment), _utc(moment) + 7 * _DAY
+    if _DAY_ALONE.fullmatch(text):
         return _utc(moment), _utc(moment) + _DAY
     return _utc(moment), _utc(moment)
 

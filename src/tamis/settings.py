@@ -67,7 +67,7 @@ class FieldSettings:
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    directory: str = key("", "Where the index is kept; empty is `.tamis` in the root.")
+    directory: str = key("", "Where the index is kept, from the root; empty is `.tamis` there.")
     max_file_bytes: int = key(2_000_000, "Larger files are skipped.", low=1)
     lock_timeout: float = key(30.0, "Seconds to wait while another process writes.", low=0)
 
@@ -127,6 +127,7 @@ ENVIRONMENT_NAMES: Final = {
     "GRAPHRAG_DEFAULT_EXCLUSIONS": "ignore.default_exclusions",
     "GRAPHRAG_ARCHIVE_PATTERNS": "archive.patterns",
 }
+_LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
 _WORDS: Final = {
     "true": True,
@@ -205,7 +206,7 @@ def _lay_file(settings: Settings, file: Path, *, must_exist: bool = False) -> Se
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadSetting(f"{file} is not valid TOML: {error}", hint="mend the file") from error
     except OSError as error:
         raise BadSetting(f"cannot read {file}: {error.strerror}", hint="check its permissions") from error
@@ -259,10 +260,17 @@ def _convert(value: object, kind: type, name: str, source: str) -> object:
         except ValueError:
             raise _wrong_type(value, kind, name, source) from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return _as_float(value, name, source)
     if type(value) is not kind:
         raise _wrong_type(value, kind, name, source)
     return value
+
+
+def _as_float(value: int, name: str, source: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise _too_large(name, source) from None
 
 
 def _strings(value: object, name: str, source: str) -> tuple[str, ...]:
@@ -284,6 +292,8 @@ def _workspaces(table: object, source: str) -> Mapping[str, tuple[str, ...]]:
 def _check_range(value: object, limits: Mapping[str, Any], name: str, source: str) -> None:
     if not isinstance(value, int | float):
         return
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise _too_large(name, source)
     low, high = limits["low"], limits["high"]
     low = -math.inf if low is None else low
     high = math.inf if high is None else high
@@ -303,6 +313,11 @@ def _check(settings: Settings) -> Settings:
         raise BadSetting(
             f"search.workspace_filtering is {way!r}", hint=f"allowed: {', '.join(WORKSPACE_FILTERING)}"
         )
+    if not settings.search.semantic_weight and not settings.search.keyword_weight:
+        raise BadSetting(
+            "search.semantic_weight and search.keyword_weight are both 0: nothing would be searched",
+            hint="give one of them a weight",
+        )
     if sizes.min_chars > sizes.max_chars or sizes.overlap_chars * 2 > sizes.max_chars:
         raise BadSetting(
             f"chunking sizes {sizes.min_chars}, {sizes.max_chars}, {sizes.overlap_chars} do not fit together",
@@ -319,6 +334,11 @@ def _unknown(name: str, known: tuple[str, ...], source: str) -> BadSetting:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     guess = f"did you mean {near[0]}? " if near else ""
     return BadSetting(f"unknown setting {name} in {source}", hint=f"{guess}known: {', '.join(known)}")
+
+
+def _too_large(name: str, source: str) -> BadSetting:
+    """Without the number: Python refuses to write out very long ones."""
+    return BadSetting(f"{name} is too large a number in {source}", hint="give a smaller one")
 
 
 def _wrong_type(value: object, kind: type, name: str, source: str) -> BadSetting:

@@ -42,10 +42,11 @@ def explain_paths(root: Path, settings: Settings, paths: Sequence[str]) -> list[
 def _explained(root: Path, settings: Settings, archived: Archived, path: str) -> dict[str, Any]:
     verdict = explain(root, ignore_options(settings), path)
     inside = os.path.relpath(root / path, root).replace(os.sep, "/")
+    is_folder = path.endswith("/") or os.path.isdir(root / path)  # archived if a file in it would be
     return {
         "path": path,
         "ignored": verdict.ignored,
-        "archived": not verdict.ignored and archived.matches(Facts(inside)),
+        "archived": not verdict.ignored and archived.matches(Facts(f"{inside}/x" if is_folder else inside)),
         "rule": verdict.rule.pattern if verdict.rule else None,
         "source": verdict.rule.source if verdict.rule else None,
         "line": verdict.rule.line if verdict.rule else None,

@@ -47,7 +47,9 @@ class _TermsOf(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) >= _CACHE_LIMIT:
             self.clear()
-        terms = self[word] = self._make(word)
+        terms = self._make(word)
+        if len(word) <= _LONGEST_TERM:  # longer ones do not come twice, and would fill the memory
+            self[word] = terms
         return terms
 
     def _make(self, word: str) -> tuple[str, ...]:
@@ -82,7 +84,9 @@ class TermNumbers(dict[str, tuple[int, ...]]):
         self._number: dict[str, int] = {}
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        numbers = self[word] = tuple(map(self._of_term, _for_thread.terms[word]))
+        numbers = tuple(map(self._of_term, _for_thread.terms[word]))
+        if len(word) <= _LONGEST_TERM:
+            self[word] = numbers
         return numbers
 
     def of(self, text: str) -> list[int]:

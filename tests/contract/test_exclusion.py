@@ -431,7 +431,7 @@ PATTERNS: dict[str, list[str]] = {
     "a blank": ["my\\ notes.md"],
     "a bare blank": ["my notes.md"],
     "a comment and a pattern": ["\\#none", "Makefile"],
-    "accents as they are on disk": ["caf\u00e9.md"],
+    "accents in both spellings": ["caf\u00e9.md", "cafe\u0301.md"],  # to git they are two names
     "case": ["readme.MD"],
     "the archive": ["archive/"],
     "nothing at all": ["nowhere/**"],
@@ -535,3 +535,11 @@ def test_answers_are_full_where_one_file_has_all_the_best_passages(lanes, corpus
         assert len(paths(found)) == len(found.results)
         assert not paths(found) & {"longer.md", "s0.md"}
         assert "long.md" in paths(found)
+
+
+@pytest.mark.parametrize("written", ["caf\u00e9.*", "cafe\u0301.*", "/caf\u00e9.txt", "/cafe\u0301.txt"])
+def test_a_pattern_means_either_spelling_of_an_accent(written, odd):
+    """C12: a name that the disk has decomposed does not slip through a pattern typed composed."""
+    left = paths(odd.search("alpha", limit=100, exclude_patterns=[written]))
+    assert "cafe\u0301.txt" not in left
+    assert paths(odd.search("alpha", limit=100, include_patterns=[written])) == set(ODD_NAMES) - left

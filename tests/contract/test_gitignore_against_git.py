@@ -338,14 +338,16 @@ def test_random_cases(first, repository):
 
 
 @pytest.mark.parametrize("seed", range(max(12, FUZZ_CASES // 12)))
-def test_random_layers(seed, repository, tmp_path):
+def test_random_layers(seed, repository, tmp_path, monkeypatch):
     """Global excludes, info/exclude, and a root below the top of the work tree."""
     rng = random.Random(f"layers {seed}")
     case = random_case(rng.randrange(10**9))
     write(repository / "outer" / "root", case)
     excludes = tmp_path / "excludes"
     excludes.write_bytes(os.fsencode(random_text(rng, case.paths)))
-    subprocess.run(["git", "config", "core.excludesFile", str(excludes)], cwd=repository, check=True)
+    configuration = tmp_path / "configuration"
+    subprocess.run(["git", "config", "-f", configuration, "core.excludesFile", excludes], check=True)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
     info = repository / ".git" / "info" / "exclude"
     info.write_bytes(os.fsencode(random_text(rng, case.paths)))
     above = {

@@ -246,6 +246,11 @@ def test_category(name, corpus):
     assert ask(corpus, filter=f"category:{name}") == expected
 
 
+def test_an_accent_in_either_spelling(corpus):
+    assert ask(corpus, author="jose\u0301") == ask(corpus, author="Jos\u00e9") == {"notes/g.md"}
+    assert ask(corpus, category="U\u0308BER") == ask(corpus, category="\u00fcber") == {"notes/g.md"}
+
+
 def test_a_category_comes_before_a_type(corpus_of):
     """R002-117."""
     corpus = corpus_of(
@@ -284,12 +289,15 @@ DATES = {  # what is written, when it begins, when it is over
     "2026-05-02T03:30:00+02:00": (utc(2026, 5, 2, 1, 30), utc(2026, 5, 2, 1, 30)),
     "1999": (utc(1999, 1, 1), utc(2000, 1, 1)),
     "2030-01-01": (utc(2030, 1, 1), utc(2030, 1, 2)),
+    "2026-W05": (utc(2026, 1, 26), utc(2026, 2, 2)),
+    "2026W18": (utc(2026, 4, 27), utc(2026, 5, 4)),
+    "2026-W05-7": (utc(2026, 2, 1), utc(2026, 2, 2)),
 }
 
 
 @pytest.mark.parametrize("written", DATES)
 def test_dates(written, corpus):
-    """C48; R002-118, R002-125: days, months and years count whole, ends included; moments are moments."""
+    """C48; R002-118, R002-125: days, weeks, months and years count whole, ends included; moments do not."""
     begins, ends = DATES[written]
     later = rows(lambda row: row.moment >= begins)
     earlier = rows(lambda row: row.moment < ends)

@@ -138,7 +138,7 @@ def test_what_a_recipe_covers(tmp_path):
 
 SECOND = 10**9
 SEEN = FileState(
-    size=5, mtime_ns=100 * SECOND, ctime_ns=100 * SECOND, read_ns=200 * SECOND, hash=b"", recipe="r"
+    size=5, mtime_ns=100 * SECOND, ctime_ns=100 * SECOND, inode=7, read_ns=200 * SECOND, hash=b"", recipe="r"
 )
 
 
@@ -154,7 +154,7 @@ SEEN = FileState(
     ],
 )
 def test_times_and_size(size, mtime, ctime, wanted, unchanged):
-    entry = Entry("a", Path("a"), size, mtime * SECOND, ctime * SECOND)
+    entry = Entry("a", Path("a"), size, mtime * SECOND, ctime * SECOND, 7)
     assert is_unchanged(entry, SEEN, wanted) is unchanged
     assert is_unchanged(entry, None, wanted) is False
 
@@ -162,8 +162,22 @@ def test_times_and_size(size, mtime, ctime, wanted, unchanged):
 @pytest.mark.parametrize(("stamped", "trusted"), [(190, True), (197, True), (199, False), (201, False)])
 def test_a_file_stamped_just_before_it_was_read_is_not_trusted(stamped, trusted):
     """It may have been written again within the same tick of the file system's clock."""
-    known = FileState(5, stamped * SECOND, stamped * SECOND, 200 * SECOND, b"", "r")
-    assert is_unchanged(Entry("a", Path("a"), 5, stamped * SECOND, stamped * SECOND), known, "r") is trusted
+    known = FileState(5, stamped * SECOND, stamped * SECOND, 7, 200 * SECOND, b"", "r")
+    entry = Entry("a", Path("a"), 5, stamped * SECOND, stamped * SECOND, 7)
+    assert is_unchanged(entry, known, "r") is trusted
+
+
+def test_folders_that_change_places(corpus_of):
+    """Files of equal size and times, their folders swapped: only the inode tells."""
+    corpus = corpus_of({"a/x.md": "alpha one", "b/x.md": "gamma two"})
+    for file in ("a/x.md", "b/x.md"):
+        os.utime(corpus.root / file, (1_000_000_000, 1_000_000_000))
+    known = corpus.refresh()
+    for before, after in (("a", "c"), ("b", "a"), ("c", "b")):
+        (corpus.root / before).rename(corpus.root / after)
+    assert known.seen == 2
+    corpus.refresh()
+    assert corpus.search("gamma", limit=1).results[0].path == "a/x.md"
 
 
 def test_a_write_within_the_same_tick_is_found(corpus_of):

@@ -49,3 +49,19 @@ def test_exploratory(query):
 def test_the_first_that_fits_wins(query):
     """R002-051: factual, then navigational."""
     assert query_type(query) == "factual"
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("[[" * 10_000, "exploratory"),
+        ("[[a" * 6_000, "exploratory"),
+        ("[[a" * 6_000 + "]]", "navigational"),
+        ("[[a] " * 4_000, "exploratory"),
+        ("[[[Daily note]]]", "navigational"),
+    ],
+    ids=lambda value: value[:16],
+)
+def test_a_hostile_query_has_a_type(query, kind):
+    """Open links once took time with the square of their number."""
+    assert query_type(query) == kind

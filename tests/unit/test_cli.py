@@ -390,6 +390,23 @@ def test_explain_ignore(run):
     assert run("explain-ignore").code == 2
 
 
+def test_explain_ignore_of_a_folder_and_of_a_name_with_escapes(run):
+    """A folder is archived when the files in it are, whether it is there or only said to be a folder."""
+    folders = ("archive", "archive/", "deprecated/", "deprecated", "docs", "docs/", ".")
+    text = run("explain-ignore", *folders).out.splitlines()
+    states = ("archived", "archived", "archived", "indexed", "indexed", "indexed", "indexed")
+    assert text == [f"{path}: {state}" for path, state in zip(folders, states, strict=True)]
+    assert run("explain-ignore", "\x1b[2J.md").out == "\ufffd[2J.md: indexed\n"
+
+
+def test_a_dry_run_shows_names_without_their_escapes(run):
+    write_files(Path.cwd(), {"\x1b[2J.md": "alpha", "\x1b[2J.txt": "\x00"})
+    out = run("index", "--dry-run").out
+    assert "\x1b" not in out
+    assert "\ufffd[2J.md\n" in out
+    assert "skipped: \ufffd[2J.txt: binary" in out
+
+
 def test_init_writes_a_file_once(run):
     """R001-065, R001-074."""
     assert run("init").code == 0

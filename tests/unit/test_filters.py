@@ -34,7 +34,7 @@ from tamis.filters import (
     none_of,
 )
 from tamis.model import Facts
-from tamis.query import Names, atom
+from tamis.query import Names, atom, parse_filter
 
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
 
@@ -153,6 +153,9 @@ MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
         (Under("docs"), {"path": "docs"}, False),
         (Under("docs"), {"path": "a/docs/api.md"}, False),
         (Under("caf\u00e9"), {"path": "cafe\u0301/a.md"}, True),
+        (Under("cafe\u0301"), {"path": "caf\u00e9/a.md"}, True),
+        (Under(""), {"path": "docs/a.md"}, True),
+        (Under(""), {"path": "a.md"}, True),
         (Workspace("w", ("docs", "src/a")), {"path": "src/a/x.py"}, True),
         (Workspace("w", ("docs", "src/a")), {"path": "src/b/x.py"}, False),
         (Workspace("w", ()), {"path": "docs/a.md"}, False),
@@ -178,6 +181,19 @@ MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
         (Archived(("archive/", "*.old")), {"path": "archived/b.md"}, False),
         (Archived(("archive/", "*.old")), {"path": "x.older.py"}, False),
         (Archived(()), {"path": "archive/b.md"}, False),
+        (Path(("caf\u00e9.md",)), {"path": "docs/cafe\u0301.md"}, True),
+        (Path(("cafe\u0301.md",)), {"path": "docs/caf\u00e9.md"}, True),
+        (Path(("/\u00e9t\u00e9/",)), {"path": "e\u0301te\u0301/a.md"}, True),
+        (Archived(("pass\u00e9/",)), {"path": "passe\u0301/a.md"}, True),
+        (Archived(("passe\u0301/",)), {"path": "pass\u00e9/a.md"}, True),
+        (File(("cafe\u0301.md",)), {"path": "caf\u00e9.md"}, True),
+        (DocumentIs("caf\u00e9.md"), {"path": "cafe\u0301.md"}, True),
+        (DocumentIs("cafe\u0301.md"), {"path": "caf\u00e9.md"}, True),
+        (Tag("cafe\u0301"), {"tags": frozenset({"caf\u00e9"})}, True),
+        (Author("Jos\u00e9"), {"author": "JOSE\u0301"}, True),
+        (Author("Jose\u0301 "), {"author": "jos\u00e9"}, True),
+        (Category("\u00dcber"), {"category": "u\u0308ber"}, True),
+        (Category("U\u0308ber"), {"category": "\u00fcber"}, True),
         (Author("Anna Smith"), {"author": "anna smith"}, True),
         (Author("Anna"), {"author": "Anna Smith"}, False),
         (Author("STRASSE"), {"author": "straße"}, True),
@@ -303,3 +319,10 @@ def test_every_file_is_named_by_its_own_path(path):
         assert passes(wanted, path)
         if path.endswith(".md"):
             assert excluded(written) == {unicodedata.normalize("NFC", path)}
+
+
+def test_under_the_root_is_what_it_prints():
+    """`under:.` reads as everything, so the atom that prints so lets everything through."""
+    assert str(Under("")) == "under:."
+    assert parse_filter(str(Under("")), NAMES) == EVERYTHING
+    assert passes(Under(""), "a.md")

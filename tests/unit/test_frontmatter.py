@@ -145,7 +145,7 @@ def test_a_broken_block_stays_text_with_a_warning(text):
         ("tags: a,, b ,", FrontMatter(tags=("a", "b"))),
         ("tags: ['#', '#x', X]", FrontMatter(tags=("x",))),
         ("keywords: {a: b}", FrontMatter()),
-        ("author: [a, b]", FrontMatter()),
+        ("author: {a: b}", FrontMatter()),
         ("author: ''\nauthors: a, b", FrontMatter(author="a, b")),
         ("date: soon", FrontMatter()),
         ("date: 5", FrontMatter()),
@@ -278,3 +278,42 @@ def test_the_cases_of_python_frontmatter():
         for name in ("title", "author"):
             assert getattr(found, name) == expected.get(name, ""), case["id"]
         assert list(found.tags) == [str(tag).lower() for tag in expected.get("tags", [])], case["id"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!bool maybe",
+        '!!int ""',
+        '!!int "-"',
+        '!!float ""',
+        "!!timestamp foo",
+        "!!timestamp [a]",
+        "!!int [1]",
+        "!!bool {a: b}",
+        "!!binary [a]",
+        "!!timestamp 2026-01-01T00:00:00+99:99",
+        "!!timestamp 9999-99-99",
+        "!!omap {a: b}",
+        "!!set [a]",
+    ],
+)
+def test_a_tag_that_its_value_does_not_fit(value):
+    assert refused(f"---\ntitle: {value}\n---\nbody\n").startswith("front matter not understood: ")
+
+
+@pytest.mark.parametrize(
+    ("block", "author"),
+    [
+        ("author: Alice", "Alice"),
+        ("author: [Alice, Bob]", "Alice, Bob"),
+        ("authors: [Alice, Bob]", "Alice, Bob"),
+        ("authors: Alice", "Alice"),
+        ("author: Alice, Bob", "Alice, Bob"),
+        ("author: []\nauthors: [Bob]", "Bob"),
+        ("author: Alice\nauthors: [Bob]", "Alice"),
+        ("author: {name: Alice}", ""),
+    ],
+)
+def test_one_author_or_several(block, author):
+    assert fields_of(block).author == author

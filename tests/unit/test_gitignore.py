@@ -228,3 +228,13 @@ def test_values():
     assert PatternList.of(["a", "b"]) == PatternList.of(["a", "b"])
     assert len({PatternList.of(["a"]), PatternList.of(["a"])}) == 1
     assert parse_line("\ud800") is not None  # half a pair is no name, but no crash either
+
+
+def test_a_list_compiles_each_of_its_globs_once(monkeypatch):
+    """However many there are: a list that is asked again has nothing left to compile."""
+    patterns = PatternList.of([f"*{n}?x" for n in range(3_000)])
+    assert [patterns.decide(name, is_dir=False) for name in ("a7yx", "none")] == [7, None]
+    compiled: list[str] = []
+    monkeypatch.setattr("tamis.gitignore._compile", compiled.append)
+    assert [patterns.decide(name, is_dir=False) for name in ("b7yx", "other")] == [7, None]
+    assert compiled == []

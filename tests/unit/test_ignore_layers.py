@@ -246,7 +246,37 @@ def test_the_order_of_git_configurations(root, home, tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "other"))
     assert ignored(root, *candidates) == ["a.other"]
     put(root, {".git/config": "[core]\nexcludesfile=~/repo\n"})
-    assert ignored(root, *candidates) == ["a.repo"]
+    assert ignored(root, *candidates) == ["a.other"], "a repository does not say which file to read"
+
+
+@pytest.mark.parametrize("kind", ["config", "include", "gitdir", "commondir"])
+def test_no_repository_leads_to_reading_any_file_as_rules(kind, tmp_path, root, home):
+    secret = "[core]\nexcludesfile=~/secret\n"
+    put(home, {"secret": "a\n", "config": secret, "git/config": secret, "git/HEAD": ""})
+    files = {
+        "config": {".git/config": secret},
+        "include": {".git/config": f"[include]\npath={home}/config\n"},
+        "gitdir": {".git": f"gitdir: {home}/git\n"},
+        "commondir": {".git/commondir": f"{home}/git\n"},
+    }
+    put(root, files[kind])
+    rules = open_rules(root, PLAIN)
+    assert rules.warnings == ()
+    assert ignored(root, "a") == []
+
+
+def test_a_relative_place_of_global_excludes(tmp_path, root, home, monkeypatch):
+    """Relative to the top of the work tree, or to the root; not to where somebody happens to stand."""
+    put(home, {".gitconfig": "[core]\nexcludesfile=conf/mine\n"})
+    put(root, {"conf/mine": "a\n"})
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    try:
+        assert ignored(root, "a", "b") == ["a"]
+    finally:
+        os.chdir(tmp_path)
 
 
 def test_the_default_place_of_global_excludes(root, home, tmp_path, monkeypatch):
@@ -261,6 +291,14 @@ def test_the_default_place_of_global_excludes(root, home, tmp_path, monkeypatch)
 
 def test_configurations_that_include_each_other_end(root, home):
     put(home, {".gitconfig": "[include]\npath=.gitconfig\n[core]\nexcludesfile=~/mine\n", "mine": "a\n"})
+    assert ignored(root, "a") == ["a"]
+
+
+@pytest.mark.parametrize("owner", ["user", "repository"])
+def test_configurations_do_not_multiply(root, home, owner):
+    bomb = "[include]\n" + "path = config\n" * 4
+    put(home, {".config/git/config": bomb if owner == "user" else "", ".config/git/ignore": "a\n"})
+    put(root, {".git/config": bomb})
     assert ignored(root, "a") == ["a"]
 
 

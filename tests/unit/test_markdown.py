@@ -27,7 +27,7 @@ def chunks_of(text: str, sizes: ChunkingSettings = ALONE, start: int = 0) -> lis
 
 
 def document_of(text: str, sizes: ChunkingSettings = DEFAULT, path: str = "notes/a.md") -> Document:
-    return parse(Source(path, text, b"", len(text), 0, 0, 0), sizes)[0]
+    return parse(Source(path, text, b"", len(text), 0, 0, 0, 0), sizes)[0]
 
 
 def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
@@ -279,3 +279,27 @@ def test_no_word_is_lost(numbers, sizes):
     for chunk in chunks_of(text, sizes):
         seen |= dict.fromkeys(chunk.content.split())
     assert list(seen) == ["#", "Top", *words]
+
+
+# --- Made to take long ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        pytest.param("a" + " " * 200_000 + "`b`", "a b", id="blanks"),
+        pytest.param("a `b`" + " " * 200_000 + "#", "a b", id="blanks before the closing sign"),
+        pytest.param("a `b`" + " #" * 100_000 + " c", "a b" + " #" * 100_000 + " c", id="signs"),
+        pytest.param("a" + "_" * 200_000 + "b", "a" + "_" * 200_000 + "b", id="underscores in a word"),
+    ],
+)
+def test_a_heading_that_goes_on(heading, name):
+    assert chunks_of(f"# {heading}\ntext")[0].header_path == name
+
+
+def test_fences_without_end():
+    """A long run of small blocks: no piece cuts one, and nothing is lost."""
+    text = "```\n```\n" * 100_000
+    chunks = chunks_of(text, ALONE)
+    assert all(chunk.content.count("```") % 2 == 0 for chunk in chunks)
+    assert sum(chunk.content.count("```") for chunk in chunks) == 200_000

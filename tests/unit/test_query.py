@@ -328,6 +328,45 @@ def test_an_open_list_of_many_letters_is_refused_at_once():
         read("path:[" + "a " * 5000)
 
 
+HOSTILE = 20_000  # characters: the longest query
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        '"', '"\\', '\\"', '"a', '"a ', '" ', '["', '[" ', '"[', "[", "[a ", '["a" ', '"["', "]", "(", "-",
+        "a ", ":", "a:", '"a:', '"a: ', '"::', '"\\\n', "\\\n", "std::", "[[", "-(", "\t",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("before", ["", '"', "[", '"a:', '["'])
+def test_a_hostile_query_is_all_words(before, unit):
+    """Parsing once took time with the square of the length."""
+    typed = (before + unit * HOSTILE)[:HOSTILE]
+    text, found = parse_query(typed, NAMES)
+    assert found == EVERYTHING
+    assert text.replace('"', "") == typed.strip().replace('"', "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "filter"),
+    [
+        ('"\\' * 9_000 + " tag:a", '"\\' * 9_000, Tag("a")),
+        ('"a" ' * 4_000 + '5" disk tag:a', '"a" ' * 4_000 + '5" disk', Tag("a")),
+        ('tag:"a b" 5" ["x tag:c y]', '5" ["x y]', And((Tag("a b"), Tag("c")))),
+        ('path:["a b" c] "open', '"open', Path(("a b", "c"))),
+        ('"' + "a:" * 9_000, '"' + "a:" * 9_000, EVERYTHING),
+        ('"::path" and "a b:c"', '::path and "a b:c"', EVERYTHING),
+    ],
+    ids=str,
+)
+def test_terms_beside_open_quotes(typed, text, filter):
+    assert parse_query(typed, NAMES) == (text, filter)
+
+
+def test_a_backslash_may_stand_before_a_line_break():
+    assert read('tag:"a\\\nb"') == Tag("a\nb")
+
+
 NOISE = st.text(max_size=40) | st.lists(
     st.sampled_from(
         ["tag:", "path:", "file:", "after:", "before:", "under:", "is:", "type:", "-", "(", ")", "|", "[",
@@ -391,3 +430,24 @@ def test_characters_that_no_path_can_have(odd):
     if "\udcff" not in odd:
         with pytest.raises(BadFilter):
             directory(odd, names)
+
+
+@pytest.mark.parametrize("written", ["2026-W10", "2026W10", " 2026-W10 "])
+def test_a_week_counts_whole(written):
+    monday = datetime(2026, 3, 2, tzinfo=UTC).timestamp()
+    assert atom("after", (written,), NAMES).moment == monday
+    assert atom("before", (written,), NAMES).moment == monday + 7 * 86_400
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("2026-W10-1", 86_400), ("2026W101", 86_400), ("2026W10T00", 0)]
+)
+def test_a_day_or_a_moment_of_a_week_is_that(written, seconds):
+    monday = datetime(2026, 3, 2, tzinfo=UTC).timestamp()
+    assert atom("after", (written,), NAMES).moment == monday
+    assert atom("before", (written,), NAMES).moment == monday + seconds
+
+
+def test_a_workspace_is_found_in_either_spelling_of_an_accent():
+    names = Names(root="/proj", workspaces={"Caf\u00e9": ("docs",)})
+    assert parse_filter("workspace:cafe\u0301", names) == Workspace("Caf\u00e9", ("docs",))

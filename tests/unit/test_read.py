@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tamis.ingest.ignore import IgnoreOptions, open_rules
 from tamis.ingest.read import Source, decode, read
-from tamis.ingest.walk import Entry
+from tamis.ingest.walk import Entry, walk
 from tamis.model import Skipped
 from tamis.text import content_hash
 
@@ -21,7 +22,12 @@ LIMIT = 10_000
 def entry_of(file: Path, size: int | None = None) -> Entry:
     status = file.lstat()
     return Entry(
-        file.name, file, status.st_size if size is None else size, status.st_mtime_ns, status.st_ctime_ns
+        file.name,
+        file,
+        status.st_size if size is None else size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
     )
 
 
@@ -84,6 +90,10 @@ def test_damaged_text_is_read_with_a_warning(data, text, said):
         pytest.param(b"x" * 8000 + b"\0", id="a NUL further on"),
         pytest.param(bytes(range(1, 32)) * 4, id="control noise"),
         pytest.param(b"abc\x01\x02" * 20, id="a fifth of controls"),
+        pytest.param(codecs.BOM_UTF16_LE + b"\x01\0\x02\0\0\0a\0" * 20, id="numbers after a mark"),
+        pytest.param(codecs.BOM_UTF16_BE + b"\xdc\x01" * 20, id="no UTF-16 after its mark"),
+        pytest.param(codecs.BOM_UTF32_LE + b"\xff\xfe\xfd\xfc" * 20, id="no UTF-32 after its mark"),
+        pytest.param(codecs.BOM_UTF8 + b"\xff\0" * 20, id="no UTF-8 after its mark"),
     ],
 )
 def test_binary(data, tmp_path):
@@ -117,7 +127,33 @@ def test_a_file(tmp_path):
     assert (source.path, source.text, source.warning) == ("a.md", "é\nb\n", "")
     assert source.hash == content_hash(data)
     assert (source.size, source.mtime_ns, source.ctime_ns) == (7, status.st_mtime_ns, status.st_ctime_ns)
+    assert source.inode == status.st_ino
     assert source.read_ns >= status.st_ctime_ns
+
+
+def test_a_file_of_the_far_future_is_the_one_the_walk_saw(tmp_path, monkeypatch):
+    """Few file systems have times that far away: here the end of time is in 1970."""
+    monkeypatch.setattr("tamis.ingest.walk._FARTHEST", 10)
+    file_with(tmp_path, b"x")
+    (entry,) = walk(tmp_path, open_rules(tmp_path, IgnoreOptions()), lambda warning: None)
+    assert isinstance(entry, Entry)
+    source = read(entry, LIMIT)
+    assert isinstance(source, Source)
+    assert (source.mtime_ns, source.ctime_ns) == (entry.mtime_ns, entry.ctime_ns) == (10, 10)
+    assert source.inode == entry.inode
+
+
+def test_a_folder_that_became_a_link_since_it_was_seen(tmp_path):
+    """The last name is not followed by the system, the names before it are."""
+    root = tmp_path / "root"
+    (root / "docs").mkdir(parents=True)
+    entry = entry_of(file_with(root / "docs", b"ours"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    secret = file_with(outside, b"secret")
+    (root / "docs").rename(root / "moved")
+    (root / "docs").symlink_to(outside)
+    assert read(entry, LIMIT) == Skipped("a.md", "outside the root", f"now a link to {secret}")
 
 
 @pytest.mark.parametrize(("size", "taken"), [(99, True), (100, True), (101, False)])

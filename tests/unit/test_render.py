@@ -1,11 +1,13 @@
 """Answers as text for people."""
 
+from dataclasses import replace
+
 import click
 import pytest
 
 from tamis.corpus import Status
 from tamis.doors.render import answer, report, snippet, status
-from tamis.model import Evidence, Found, IndexState, Report, Result, Skipped
+from tamis.model import Evidence, Found, IndexState, Report, Result, Skipped, WhyNot
 
 STATE = IndexState(7, 826, 5210, 0, "2026-05-01T00:00:00Z")
 STATS = {
@@ -122,3 +124,25 @@ def test_a_status(changed, removed, pending, said):
     assert f"fresh:    {said}" in lines
     assert "skipped:  1 binary" in lines
     assert "index:    /r/.tamis (2.5 MB, 3 segments)" in lines
+
+
+ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b2J\x7f\x00"
+SHOWN = "\ufffd]0;owned\ufffd\ufffd[2J\ufffd2J\ufffd\ufffd"
+
+
+def test_documents_do_not_command_the_terminal():
+    hostile = result(path=f"{ESCAPE}.md", header_path=f"A > {ESCAPE}", content=f"one\t{ESCAPE}\ntwo")
+    why = WhyNot(f"{ESCAPE}.md", "filtered", ESCAPE)
+    lines = list(answer(replace(found(hostile, hints=(ESCAPE,)), why_not=why, filter=ESCAPE), explain=True))
+    assert f"1. {SHOWN}.md:12-30  0.87" in plain(lines)
+    assert f"   A > {SHOWN}" in plain(lines)
+    assert f"   one\t{SHOWN}" in lines
+    assert f"{SHOWN}.md: filtered ({SHOWN})" in lines
+    assert not any(raw in line for line in lines for raw in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x00"))
+
+
+def test_names_of_files_do_not_command_the_terminal():
+    done = Report(0, 0, 0, 0, (Skipped(ESCAPE, "unreadable", ESCAPE),), (ESCAPE,), 1, 0.1)
+    lines = plain(report(done))
+    assert f"could not read {SHOWN}: {SHOWN}" in lines
+    assert f"warning: {SHOWN}" in lines

@@ -610,3 +610,22 @@ def _(_, folder):
         found = in_a_workspace(folder, search__workspace_filtering=way, search__fallback_threshold=share)
         assert paths(found) == ["docs/api/a.md"]
         assert found.stats["scanned_chunks"] == scanned
+
+
+@pytest.mark.parametrize("number", ["9" * 401, "-" + "9" * 401, "9" * 5_000, "0x" + "f" * 5_000])
+@pytest.mark.parametrize("name", ["search.semantic_weight", "search.rrf_k_constant", "index.max_file_bytes"])
+def test_a_number_beyond_all_measure_is_refused(name, number, tmp_path):
+    section, key = name.split(".")
+    (tmp_path / "tamis.toml").write_text(f"[{section}]\n{key} = {number}\n", encoding="utf-8")
+    with pytest.raises(BadSetting) as caught:
+        load(tmp_path, {}, {"HOME": str(tmp_path)})
+    assert "tamis.toml" in caught.value.message
+    assert caught.value.hint
+
+
+def test_without_any_lane_nothing_would_be_searched(tmp_path):
+    off = {"search.semantic_weight": 0.0, "search.keyword_weight": 0.0}
+    with pytest.raises(BadSetting, match="nothing would be searched"):
+        load(tmp_path, off, {"HOME": str(tmp_path)})
+    for name in off:
+        assert value_of(load(tmp_path, {name: 0.0}, {"HOME": str(tmp_path)}), name) == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tamis.text import STOP_WORDS, TermNumbers, content_hash, tag_name, text_hash, words
+from tamis.text import STOP_WORDS, TermNumbers, _for_thread, content_hash, tag_name, text_hash, words
 
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
 
@@ -266,3 +266,13 @@ def test_tag_names(written, name):
 @given(TEXTS)
 def test_a_tag_name_names_itself(text):
     assert tag_name(tag_name(text)) == tag_name(text)
+
+
+@pytest.mark.parametrize("word", ["a" * 65, "東" * 65])
+def test_long_words_are_not_remembered(word):
+    numbers = TermNumbers()
+    assert [numbers.names[number] for number in numbers.of(word)] == words(word)
+    assert word not in numbers
+    assert word not in _for_thread.terms
+    assert words("b" * 64) == ["b" * 64]
+    assert "b" * 64 in _for_thread.terms

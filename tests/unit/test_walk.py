@@ -9,7 +9,7 @@ import pytest
 from conftest import write_files
 from tamis.errors import BadFolder
 from tamis.ingest.ignore import IgnoreOptions, open_rules
-from tamis.ingest.walk import Entry, checked_root, walk
+from tamis.ingest.walk import Entry, checked_root, stamp, walk
 from tamis.model import Skipped
 
 UNPRIVILEGED = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -34,7 +34,14 @@ def test_every_file_once_with_what_the_system_says_of_it(tmp_path):
     assert set(found) == {"b.md", "a/c.md", "a/b/d.py", "empty.md"}
     for path, item in found.items():
         status = (tmp_path / path).stat()
-        assert item == Entry(path, tmp_path / path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        assert item == Entry(
+            path,
+            tmp_path / path,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_ino,
+        )
 
 
 def test_order_is_by_name_folder_by_folder(tmp_path):
@@ -156,6 +163,37 @@ def test_deep_folders(tmp_path):
     deep = "/".join(["d"] * 150)
     write_files(tmp_path, {f"{deep}/a.md": "x"})
     assert files(tmp_path) == [f"{deep}/a.md"]
+
+
+def test_folders_deeper_than_python_calls(tmp_path):
+    root = tmp_path / "root"
+    folders = [root, *(root / "/".join(["d"] * depth) for depth in range(1, 701))]
+    for folder in folders:
+        folder.mkdir()
+    write_files(root, {"a.md": "x", "e.md": "x"})
+    (folders[-1] / "deep.md").write_text("x")
+    try:
+        assert files(root) == ["a.md", "/".join(["d"] * 700) + "/deep.md", "e.md"]
+    finally:
+        (folders[-1] / "deep.md").unlink()
+        for folder in reversed(folders[1:]):  # pytest would remove them call by call
+            folder.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "stored"),
+    [
+        (0, 0),
+        (-1, -1),
+        (2**63 - 1, 2**63 - 1),
+        (2**63, 2**63 - 1),
+        (-(2**63), -(2**63 - 1)),
+        (10**30, 2**63 - 1),
+        (-(10**30), -(2**63 - 1)),
+    ],
+)
+def test_a_time_fits_the_store(nanoseconds, stored):
+    assert stamp(nanoseconds) == stored
 
 
 @UNPRIVILEGED

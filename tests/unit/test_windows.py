@@ -60,7 +60,7 @@ def test_fences_and_headings_mean_nothing_here():
     text = "# comment\n```\n# more\n"
     (chunk,) = window_chunks("a.py", text, DEFAULT)
     assert chunk.content == text.strip()
-    document, _ = parse(Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0), DEFAULT)
+    document, _ = parse(Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT)
     assert document.title == "a.py"
     assert document.modified == 5.0
     assert document.chunks[0].content.startswith("---")

@@ -197,7 +197,8 @@ def index(root: str, *, dry_run: bool, as_json: bool, quiet: bool, **options: An
 def rebuild_index(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
     """Make the index of ROOT anew: after damage, an upgrade, or with another --model.
 
-    Searches see the old index until the new one is whole.
+    Searches see the old index until the new one is whole, unless the old one is damaged or of
+    another format: that is replaced at once.
     """
     return _build(root, options, as_json=as_json, quiet=quiet, anew=True)
 
@@ -218,19 +219,18 @@ def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, an
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
+    from tamis.doors.render import visible
     from tamis.ingest.walk import checked_root
     from tamis.survey import survey
 
     settings = _settings(root, options)
     indexed, skipped = survey(checked_root(root), settings)
     if as_json:
-        left_out = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped]
-        _print_json({"seen": len(indexed) + len(skipped), "indexed": indexed, "skipped": left_out})
+        reasons = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped]
+        _print_json({"seen": len(indexed) + len(skipped), "indexed": indexed, "skipped": reasons})
     else:
-        _print_lines(iter(indexed))
-        _print_lines(
-            f"skipped: {s.path}: {s.reason}" + (f", {s.detail}" if s.detail else "") for s in skipped
-        )
+        left_out = [f"skipped: {s.path}: {s.reason}" + (f", {s.detail}" if s.detail else "") for s in skipped]
+        _print_lines(map(visible, (*indexed, *left_out)))
     return 0 if indexed else 1
 
 
@@ -259,6 +259,7 @@ def status(root: str, *, as_json: bool, **options: Any) -> int:
 @json_option
 def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_json: bool) -> int:
     """Say for each PATH whether it is ignored or archived, and which rule of which file decided."""
+    from tamis.doors.render import visible
     from tamis.ingest.walk import checked_root
     from tamis.survey import explain_paths
 
@@ -270,7 +271,7 @@ def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_js
         state = "ignored" if verdict["ignored"] else "archived" if verdict["archived"] else "indexed"
         place = f"{verdict['source']}:{verdict['line']}" if verdict["line"] else verdict["source"]
         rule = f"  by {verdict['rule']} ({place})" if verdict["rule"] else ""
-        click.echo(f"{verdict['path']}: {state}{rule}")
+        click.echo(visible(f"{verdict['path']}: {state}{rule}"))
     return 0
 
 

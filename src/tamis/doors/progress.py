@@ -4,6 +4,8 @@ import sys
 import time
 from typing import Any, Final, Self
 
+from tamis.doors.render import visible
+
 _LINE_EVERY: Final = 5.0  # seconds between plain lines: a log should say that it goes on, not more
 
 
@@ -28,7 +30,7 @@ class PlainProgress:
         self._done += 1
         if time.monotonic() - self._told >= _LINE_EVERY:
             self._told = time.monotonic()
-            self.note(f"{self._done}/{self._total} {path}")
+            self.note(f"{self._done}/{self._total} {visible(path)}")
 
     def note(self, message: str) -> None:
         print(message, file=sys.stderr, flush=True)
@@ -59,7 +61,7 @@ class BarProgress:
         self._bar.start()
 
     def advance(self, path: str) -> None:
-        self._bar.update(self._task, advance=1, path=path[-60:])
+        self._bar.update(self._task, advance=1, path=visible(path[-60:]))
 
     def note(self, message: str) -> None:
         print(message, file=sys.stderr, flush=True)

@@ -1,6 +1,8 @@
 """Answers as text for people. Colours only where somebody sees them."""
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
@@ -10,6 +12,12 @@ from tamis.model import Found, Report, Result
 _SNIPPET_LINES = 8
 _SNIPPET_WIDTH = 160
 _SHOWN_WARNINGS = 10
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """Text from documents and their names without what would command the terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def answer(found: Found, *, explain: bool) -> Iterator[str]:
@@ -18,20 +26,21 @@ def answer(found: Found, *, explain: bool) -> Iterator[str]:
     if not found.results:
         yield "nothing found"
     for hint in found.hints:
-        yield click.style(f"note: {hint}", fg="yellow")
+        yield click.style(f"note: {visible(hint)}", fg="yellow")
     if found.why_not:
         why = found.why_not
-        yield f"{why.path}: {why.reason}" + (f" ({why.detail})" if why.detail else "")
+        yield visible(f"{why.path}: {why.reason}" + (f" ({why.detail})" if why.detail else ""))
     if explain:
         yield from _funnel(found)
 
 
 def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
-    place = click.style(f"{result.path}:{result.start_line}-{result.end_line}", fg="cyan", bold=True)
+    lines = f"{result.start_line}-{result.end_line}"
+    place = click.style(f"{visible(result.path)}:{lines}", fg="cyan", bold=True)
     mark = click.style(" archived", fg="yellow") if result.is_archived else ""
     yield f"{number}. {place}  {result.score:.2f}{mark}"
     if result.header_path:
-        yield click.style(f"   {result.header_path}", fg="green")
+        yield click.style(f"   {visible(result.header_path)}", fg="green")
     yield from (f"   {line}" for line in snippet(result.content))
     if explain:
         for evidence in result.evidence:
@@ -44,7 +53,7 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
 
 
 def snippet(content: str) -> list[str]:
-    lines = [line.rstrip() for line in content.splitlines() if line.strip()]
+    lines = [visible(line.rstrip()) for line in content.splitlines() if line.strip()]
     shown = [line if len(line) <= _SNIPPET_WIDTH else f"{line[: _SNIPPET_WIDTH - 3]}..." for line in lines]
     more = len(lines) - _SNIPPET_LINES
     return [*shown[:_SNIPPET_LINES], f"... {more} more lines"] if more > 0 else shown
@@ -52,7 +61,7 @@ def snippet(content: str) -> list[str]:
 
 def _funnel(found: Found) -> Iterator[str]:
     stats = found.stats
-    yield f"filter:   {found.filter or 'none'}"
+    yield f"filter:   {visible(found.filter) or 'none'}"
     yield f"eligible: {stats['eligible_documents']} documents, {stats['excluded_documents']} kept out"
     yield (
         f"funnel:   {stats['original_count']} fused, {stats['after_threshold']} above the threshold, "
@@ -73,9 +82,9 @@ def report(done: Report) -> Iterator[str]:
     yield f"{written}, generation {done.generation}, {done.seconds:.1f} s"
     failed = [item for item in done.skipped if item.reason == "unreadable"]
     for item in failed[:_SHOWN_WARNINGS]:
-        yield click.style(f"could not read {item.path or '.'}: {item.detail}", fg="yellow")
+        yield click.style(visible(f"could not read {item.path or '.'}: {item.detail}"), fg="yellow")
     for warning in done.warnings[:_SHOWN_WARNINGS]:
-        yield click.style(f"warning: {warning}", fg="yellow")
+        yield click.style(f"warning: {visible(warning)}", fg="yellow")
     more = max(0, len(failed) - _SHOWN_WARNINGS) + max(0, len(done.warnings) - _SHOWN_WARNINGS)
     if more:
         yield f"... and {more} more (--json lists all)"
@@ -83,8 +92,8 @@ def report(done: Report) -> Iterator[str]:
 
 def status(now: Status) -> Iterator[str]:
     index = now.index
-    yield f"root:     {now.root}"
-    yield f"index:    {now.directory} ({now.bytes_on_disk / 1e6:.1f} MB, {now.segments} segments)"
+    yield f"root:     {visible(now.root)}"
+    yield f"index:    {visible(now.directory)} ({now.bytes_on_disk / 1e6:.1f} MB, {now.segments} segments)"
     yield f"holds:    {index.documents} documents, {index.chunks} passages, generation {index.generation}"
     yield f"built at: {index.built_at} with the model {now.model or 'none yet'}"
     yield f"fresh:    {_freshness(now)}"

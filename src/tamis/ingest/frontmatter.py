@@ -18,6 +18,8 @@ from tamis.text import tag_name
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _LONGEST: Final = 64_000  # characters; a longer block is no front matter
+# What PyYAML lets through where a tag and its value do not fit, as in `!!bool maybe`.
+_UNFIT: Final = (LookupError, AttributeError, TypeError, OverflowError)
 _DEEPEST: Final = 50  # lists in lists: front matter is flat, and libyaml ends the process at some 20,000
 
 
@@ -54,6 +56,8 @@ def _load_yaml(block: str) -> Any:
         return yaml.load(block, Loader=loader)
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())[:120]) from error
+    except _UNFIT as error:
+        raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
 
 
 def _refuse_bombs(events: Iterable[Any]) -> None:
@@ -76,7 +80,7 @@ def _fields(values: Mapping[str, Any]) -> FrontMatter:
         keywords=_list(values.get("keywords")),
         tags=tuple(dict.fromkeys(tag_name(tag) for tag in _list(values.get("tags")) if tag_name(tag))),
         aliases=_list(values.get("aliases")),
-        author=_text(values.get("author")) or ", ".join(_list(values.get("authors"))),
+        author=", ".join(_list(values.get("author")) or _list(values.get("authors"))),
         category=_text(values.get("category")) or _text(values.get("type")),
         modified=_first_date(values, ("modified", "date", "created")),
     )

@@ -9,10 +9,13 @@ freely.
 Promises: `.gitignore` files, `.git/info/exclude` and the user's global excludes
 mean what they mean to git, also for a root below the top of its work tree; no
 bad ignore file is an exception or a silence, it is a line in `Rules.warnings`;
-no ignore file of the tree leads to reading outside it; git is not run. The
-directories at and above the root are not judged: whoever names a root wants it.
-What a pattern matches is left to `tamis.gitignore`, walking to
-`tamis.ingest.walk`, and what is archived instead of ignored to the filters.
+no ignore file of the tree leads to reading outside it; git is not run. Unlike git,
+we ask only the user's own configuration for `core.excludesFile`: a repository may
+come from anywhere, and its configuration could name any file. Its `gitdir:` and
+`commondir` are followed for `info/exclude` alone. The directories at and above
+the root are not judged: whoever names a root wants it. What a pattern matches is
+left to `tamis.gitignore`, walking to `tamis.ingest.walk`, and what is archived
+instead of ignored to the filters.
 """
 
 from __future__ import annotations
@@ -157,7 +160,7 @@ def open_rules(root: Path, options: IgnoreOptions) -> Rules:
     rules = Rules(os.path.abspath(root), (), real, "", outer, ())
     readings = [
         *_fixed_readings(options, len(outer)),
-        _global_excludes(repository),
+        _global_excludes(repository.top if repository else real),
         *_repository_readings(repository, outer),
         _read_with_includes(real, options.ignore_file, len(outer)),
     ]
@@ -420,18 +423,15 @@ def _repository_readings(repository: _Repository | None, outer: str) -> Iterator
         base = outer.index("/", base) + 1
 
 
-def _global_excludes(repository: _Repository | None) -> _Reading:
+def _global_excludes(top: str) -> _Reading:
     """The user's own excludes, for all repositories; they hold outside of any as well."""
-    configuration = [*_user_configurations()]
-    if repository is not None:
-        configuration.append(os.path.join(repository.common, "config"))
     path = _user_path("git", "ignore")
-    for key, value in (entry for file in configuration for entry in _configured(file)):
+    for key, value in (entry for file in _user_configurations() for entry in _configured(file)):
         if key == "core.excludesfile":
             path = os.path.expanduser(value)
     if not path:  # set to nothing, which is how one switches them off
         return _Reading()
-    path = os.path.join(repository.top if repository else os.getcwd(), path)
+    path = os.path.join(top, path)
     return _read_list(path, None, Layer.GLOBAL_EXCLUDES, 0, source=path)
 
 
@@ -453,19 +453,27 @@ _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
-def _configured(path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+def _configured(path: str) -> Iterator[tuple[str, str]]:
     """The settings of a git configuration file and of the files it includes, as `section.key`.
 
-    Lenient: lines that are no settings are passed over, and so are conditional includes.
+    Lenient: lines that are no settings are passed over, and so are conditional includes and
+    those beyond the limits.
     """
+    return _unfolded(path, 0, iter(range(_MAX_INCLUDES)))
+
+
+def _unfolded(path: str, depth: int, allowance: Iterator[int]) -> Iterator[tuple[str, str]]:
+    """As `_configured`; the allowance is one for all, and each file takes one from it."""
+    if depth > _MAX_CONFIG_DEPTH or next(allowance, None) is None:
+        return
     text = _read(path, within=None).text
-    if text is None or depth > _MAX_CONFIG_DEPTH:
+    if text is None:
         return
     for key, value in _settings(text):
         yield key, value
         if key == "include.path":
             included = os.path.join(os.path.dirname(path), os.path.expanduser(value))
-            yield from _configured(included, depth + 1)
+            yield from _unfolded(included, depth + 1, allowance)
 
 
 def _settings(text: str) -> Iterator[tuple[str, str]]:

@@ -19,9 +19,9 @@ _MARKS: Final = re.compile(
     r"|(?P<under>=+|-+)[ \t]*$)",
     re.MULTILINE,
 )
-_CLOSING_HASHES: Final = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_CLOSING_HASHES: Final = re.compile(r"(?<![^ \t])#+[ \t]*$")
 _INLINE_LINK: Final = re.compile(r"!?\[([^\]\[]*)\](?:\([^()\s]*(?:\s[^()]*)?\))?")
-_DECORATION: Final = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
+_DECORATION: Final = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)")
 _NO_PARAGRAPH: Final = re.compile(
     r"\s*$| {4}|\t| {0,3}(?:[>#|]|[-*+] |\d+[.)] |```|~~~|</?\w|(?:=+|-+|([-*_])(?:[ \t]*\1){2,})[ \t]*$)",
     re.MULTILINE,

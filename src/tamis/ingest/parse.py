@@ -27,7 +27,7 @@ def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
 
 
 def window_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk]:
-    """Text and code in windows of whole lines."""
+    """Text and code in windows of whole lines; a line that is too long is cut."""
     lines = Lines(text)
     kind, language = chunk_type_of(path), language_of(path)
     return [

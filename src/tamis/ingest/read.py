@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from tamis.ingest.walk import Entry
+from tamis.ingest.walk import Entry, inode, shown, stamp
 from tamis.model import Skipped
 from tamis.text import content_hash
 
@@ -21,6 +21,9 @@ _BOMS: Final = (
 )
 _MOST_CONTROLS: Final = 0.1  # a larger share of control characters is data, whatever its name says
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
+# Behind a mark it takes more to be data: the file says that it is text, and may be damaged.
+_MOST_BROKEN: Final = 0.5
+_CONTROL_CHARACTERS: Final = dict.fromkeys((*_CONTROLS, *range(0x7F, 0xA0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Source:
     size: int
     mtime_ns: int
     ctime_ns: int
+    inode: int
     read_ns: int
     warning: str = ""
 
@@ -45,6 +49,8 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
         data, status = _bytes(entry, max_bytes)
     except OSError as error:
         return Skipped(entry.path, "unreadable", error.strerror or str(error))
+    if (real := os.path.realpath(entry.file)) != str(entry.file):  # a folder above it became a link
+        return Skipped(entry.path, "outside the root", f"now a link to {shown(real)}")
     if len(data) > max_bytes:  # it grew since the walk saw it
         return _too_large(entry.path, len(data), max_bytes)
     decoded = decode(data)
@@ -56,8 +62,9 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
         text,
         content_hash(data),
         len(data),
-        status.st_mtime_ns,
-        status.st_ctime_ns,
+        stamp(status.st_mtime_ns),
+        stamp(status.st_ctime_ns),
+        inode(status),
         read_ns,
         warning,
     )
@@ -82,7 +89,7 @@ def decode(data: bytes) -> tuple[str, str] | None:
     """Text and a warning (mostly empty), or None for binary data."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
-            return _replacing(data[len(mark) :], encoding)
+            return _marked(data[len(mark) :], encoding)
     if b"\0" in data[:_SNIFFED] or _is_noise(data[:_SNIFFED]):
         return None
     try:
@@ -106,13 +113,25 @@ def _damaged(data: bytes, error: UnicodeDecodeError) -> tuple[str, str]:
     return _lines(data.decode("cp1252", "replace")), "not UTF-8; read as Windows-1252"
 
 
-def _replacing(data: bytes, encoding: str) -> tuple[str, str]:
+def _marked(data: bytes, encoding: str) -> tuple[str, str] | None:
+    """As `decode`: a mark may also be the first bytes of data that happen to look like one."""
+    text, broken = _replacing(data, encoding)
+    start = text[:_SNIFFED]
+    noise = len(start) - len(start.translate(_CONTROL_CHARACTERS))
+    if broken:
+        noise += start.count("\ufffd")
+    if noise > _MOST_BROKEN * len(start):
+        return None
+    return _lines(text), f"invalid {encoding.upper()}; {broken} places replaced" if broken else ""
+
+
+def _replacing(data: bytes, encoding: str) -> tuple[str, int]:
+    """The text, and how many characters of it stand for something that is none."""
     try:
-        return _lines(data.decode(encoding)), ""
+        return data.decode(encoding), 0
     except UnicodeDecodeError:
         text = data.decode(encoding, "replace")
-        broken = text.count("\ufffd")
-        return _lines(text), f"invalid {encoding.upper()}; {broken} places replaced"
+        return text, text.count("\ufffd")
 
 
 def _lines(text: str) -> str:

@@ -1,6 +1,7 @@
 """Cutting a run of text into pieces of bounded size that overlap a little."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -32,7 +33,7 @@ class Lines:
 def pieces(text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span] = ()) -> Iterator[Span]:
     """Cut a span into pieces of at most `max_chars`, trimmed, each sharing `overlap_chars` with the last.
 
-    `whole` are spans (fenced code) that are cut only when one alone is too long.
+    `whole` are spans (fenced code), in order and apart, that are cut only when one alone is too long.
     """
     start, end = span
     while end - start > sizes.max_chars:
@@ -56,7 +57,7 @@ def trimmed(text: str, span: Span) -> Iterator[Span]:
 
 def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
     """Where to end a piece: before a block that would be broken, else after a paragraph, a line, a word."""
-    inside = [block for block in whole if start <= block[0] < limit and block[1] > start]
+    inside = whole[_first_from(whole, start) : _first_from(whole, limit)]
     for block_start, block_end in inside:
         fits = block_end - block_start <= limit - start
         if (
@@ -67,6 +68,11 @@ def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
             return block_start
     cut = _natural_cut(text, start, limit)
     return next((end for begin, end in inside if begin < cut < end <= limit), cut)
+
+
+def _first_from(whole: Sequence[Span], place: int) -> int:
+    """Which of the spans is the first that begins at the place or after it."""
+    return bisect_left(whole, (place, place))
 
 
 def _natural_cut(text: str, start: int, limit: int) -> int:
@@ -86,10 +92,9 @@ def _overlap_start(text: str, start: int, cut: int, sizes: ChunkingSettings, who
     earliest = cut - sizes.overlap_chars
     if sizes.overlap_chars == 0 or earliest <= start:
         return cut
-    if any(
-        begin == cut and sizes.max_chars - sizes.overlap_chars < end - begin <= sizes.max_chars
-        for begin, end in whole
-    ):
+    room = sizes.max_chars - sizes.overlap_chars
+    following = whole[(first := _first_from(whole, cut)) : first + 1]
+    if any(begin == cut and room < end - begin <= sizes.max_chars for begin, end in following):
         return cut
     line = text.find("\n", earliest, cut)
     if 0 <= line < cut - 1:

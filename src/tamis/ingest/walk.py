@@ -13,9 +13,9 @@ from typing import Final
 
 from tamis.errors import BadFolder
 from tamis.ingest.ignore import Rules, Verdict
-from tamis.model import Skipped
+from tamis.model import INDEX_FOLDER, Skipped
 
-INDEX_FOLDER: Final = ".tamis"
+_FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Entry:
     size: int
     mtime_ns: int
     ctime_ns: int
+    inode: int
 
 
 def checked_root(path: str | os.PathLike[str]) -> Path:
@@ -40,7 +41,7 @@ def checked_root(path: str | os.PathLike[str]) -> Path:
         raise BadFolder(f"{given} cannot be read: permission denied", hint="check its permissions")
     root = given.resolve()
     if not _storable(str(root)):
-        raise BadFolder(f"{_shown(str(root))} is no valid UTF-8", hint="rename the folder")
+        raise BadFolder(f"{shown(str(root))} is no valid UTF-8", hint="rename the folder")
     return root
 
 
@@ -51,60 +52,102 @@ def walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entr
     """
     for message in rules.warnings:
         warn(message)
-    return _walk(root, str(root), "", rules, warn)
+    return _walk(root, rules, warn)
 
 
-def _walk(
-    root: Path, folder: str, prefix: str, rules: Rules, warn: Callable[[str], None]
-) -> Iterator[Entry | Skipped]:
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder on the way down, with what of it is still to be visited."""
+
+    prefix: str  # what its entries' paths begin with: empty, or `docs/api/`
+    rules: Rules
+    entries: Iterator[os.DirEntry[str]]
+
+
+def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:
+    """Depth first, on a stack of its own: folders may be nested deeper than calls."""
+    found = _opened(str(root), "", rules)
+    if isinstance(found, Skipped):
+        yield found
+        return
+    folders = [found]
+    while folders:
+        entry = next(folders[-1].entries, None)
+        if entry is None:
+            folders.pop()
+        elif isinstance(visited := _visit(root, entry, folders[-1], warn), _Folder):
+            folders.append(visited)
+        else:
+            yield visited
+
+
+def _opened(folder: str, prefix: str, rules: Rules) -> _Folder | Skipped:
     try:
         with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
+            # Our own folder is left out: not one that anybody would look for.
+            entries = sorted((e for e in listing if e.name != INDEX_FOLDER), key=lambda entry: entry.name)
     except OSError as error:
-        yield Skipped(f"{prefix}", "unreadable", error.strerror or str(error))
-        return
-    for entry in entries:
-        if entry.name == INDEX_FOLDER:  # ours: not a file that anybody would look for
-            continue
-        yield from _visit(root, entry, f"{prefix}{entry.name}", rules, warn)
+        return Skipped(prefix, "unreadable", error.strerror or str(error))
+    return _Folder(prefix, rules, iter(entries))
 
 
 def _visit(
-    root: Path, entry: os.DirEntry[str], path: str, rules: Rules, warn: Callable[[str], None]
-) -> Iterator[Entry | Skipped]:
+    root: Path, entry: os.DirEntry[str], folder: _Folder, warn: Callable[[str], None]
+) -> Entry | Skipped | _Folder:
+    path = f"{folder.prefix}{entry.name}"
     try:
         is_folder = entry.is_dir(follow_symlinks=False)
-        verdict = rules.verdict(entry.name, is_folder)
+        verdict = folder.rules.verdict(entry.name, is_folder)
         if verdict.ignored:
-            yield Skipped(_shown(path) + "/" * is_folder, "ignored", describe(verdict))
-        elif not _storable(path):
-            yield Skipped(_shown(path), "unreadable", "its name is not valid UTF-8")
-        elif entry.is_symlink():
-            yield _link(root, entry, path)
-        elif is_folder:
-            inner = rules.enter(entry.name)
-            for message in inner.warnings[len(rules.warnings) :]:
-                warn(message)
-            yield from _walk(root, entry.path, f"{path}/", inner, warn)
-        else:
-            yield _file(entry, path)
+            return Skipped(shown(path) + "/" * is_folder, "ignored", describe(verdict))
+        if not _storable(path):
+            return Skipped(shown(path), "unreadable", "its name is not valid UTF-8")
+        if entry.is_symlink():
+            return _link(root, entry, path)
+        if is_folder:
+            return _opened(entry.path, f"{path}/", _entered(folder.rules, entry.name, warn))
+        return _file(entry, path)
     except OSError as error:  # it vanished, or its folder may be listed but not entered
-        yield Skipped(_shown(path), "unreadable", error.strerror or str(error))
+        return Skipped(shown(path), "unreadable", error.strerror or str(error))
+
+
+def _entered(rules: Rules, name: str, warn: Callable[[str], None]) -> Rules:
+    inner = rules.enter(name)
+    for message in inner.warnings[len(rules.warnings) :]:
+        warn(message)
+    return inner
 
 
 def _file(entry: os.DirEntry[str], path: str) -> Entry | Skipped:
     status = entry.stat(follow_symlinks=False)
     if not stat.S_ISREG(status.st_mode):
         return Skipped(path, "not a regular file")
-    return Entry(path, Path(entry.path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Entry(
+        path,
+        Path(entry.path),
+        status.st_size,
+        stamp(status.st_mtime_ns),
+        stamp(status.st_ctime_ns),
+        inode(status),
+    )
+
+
+def stamp(nanoseconds: int) -> int:
+    """A file's time as the store can hold it: a file may say that it is of the year 9999, or of 1600."""
+    return max(-_FARTHEST, min(nanoseconds, _FARTHEST))
+
+
+def inode(status: os.stat_result) -> int:
+    """A file's number as the store can hold it: some file systems use all 64 bits."""
+    return status.st_ino & _FARTHEST
 
 
 def _link(root: Path, entry: os.DirEntry[str], path: str) -> Skipped:
     target = os.path.realpath(entry.path)
     if target == str(root) or target.startswith(f"{root}{os.sep}"):
         inside = os.path.relpath(target, root)
-        return Skipped(path, "link", f"to {_shown(inside)}, which is indexed under its own path")
-    return Skipped(path, "outside the root", f"a link to {_shown(target)}")
+        return Skipped(path, "link", f"to {shown(inside)}, which is indexed under its own path")
+    return Skipped(path, "outside the root", f"a link to {shown(target)}")
 
 
 def describe(verdict: Verdict) -> str:
@@ -124,5 +167,6 @@ def _storable(path: str) -> bool:
     return True
 
 
-def _shown(path: str) -> str:
+def shown(path: str) -> str:
+    """A path as text that can be stored and printed, whatever bytes it is made of."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -13,7 +13,7 @@ _FACTUAL: Final = re.compile(
 )
 _MIXED_CASE: Final = re.compile(r"\b[A-Za-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+\b")
 _NAVIGATIONAL: Final = re.compile(
-    r"\[\[[^\]]+\]\]|\b(?:section|chapter|guide|page)\b|\bin the \w+", re.IGNORECASE
+    r"\[\[[^\]\[]++\]\]|\b(?:section|chapter|guide|page)\b|\bin the \w+", re.IGNORECASE
 )
 
 

@@ -62,6 +62,7 @@ class Answer:
     timings_ms: Mapping[str, float]
     allowed: Allowed
     scanned: int  # rows that the lanes looked at
+    depth: int  # how many each lane was asked for
 
 
 def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
@@ -83,13 +84,13 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
             funnel = {"fused": len(fused)}
             candidates = run_stages(fused, question, funnel)
             clock.lap("stages")
-            if not _wants_more(candidates, retrieved, question, lanes, depth):
+            if not _wants_more(candidates, fused, retrieved, question, lanes, depth):
                 break
             depth *= 4
         if len(candidates) >= question.settings.fallback_threshold * question.limit:
             break
     kind = query_type(question.text)
-    return Answer(tuple(candidates), kind, funnel, clock.milliseconds(), allowed, scanned)
+    return Answer(tuple(candidates), kind, funnel, clock.milliseconds(), allowed, scanned, depth)
 
 
 def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
@@ -127,6 +128,7 @@ def run_stages(fused: Sequence[Candidate], question: Question, funnel: dict[str,
 
 def _wants_more(
     candidates: Sequence[Candidate],
+    fused: Sequence[Candidate],
     retrieved: Retrieved,
     question: Question,
     lanes: Mapping[Lane, float],
@@ -134,19 +136,26 @@ def _wants_more(
 ) -> bool:
     """Whether to ask the lanes for more, because what they have not shown yet could belong in the answer.
 
-    A short answer is filled up as long as a passage one rank deeper in every lane could pass the
-    threshold. A full one is not final while its last passage, penalised, scores less than the next
-    one of a single lane would. Both depend on the allowed rows alone, so the law holds; and an answer
-    has `min(limit, eligible)` results.
+    A short answer is filled up as long as a passage could still pass the threshold: one that no lane
+    has shown, or one that a lane may yet show. A full one is not final while its last passage,
+    penalised, scores less than the next one of a single lane would. Both depend on the allowed rows
+    alone, so the law holds; and an answer has `min(limit, eligible)` results.
     """
     if retrieved.exhausted:
         return False
     k = question.settings.rrf_k_constant
+    deeper = {lane: weight / (k + depth + 1) for lane, weight in lanes.items()}
     if len(candidates) >= question.limit:
-        return candidates[-1].raw_score < max(lanes.values()) / (k + depth + 1)
-    most = best_possible(retrieved.rankings, lanes, k)
-    unseen = best_possible(retrieved.rankings, lanes, k, rank=depth + 1)
-    return "threshold" in question.without or unseen / most >= question.min_score
+        return candidates[-1].raw_score < max(deeper.values())
+    least = question.min_score * best_possible(retrieved.rankings, lanes, k)
+    if "threshold" in question.without or sum(deeper.values()) >= least:
+        return True
+    return any(_could_reach(candidate, deeper) >= least > candidate.raw_score for candidate in fused)
+
+
+def _could_reach(candidate: Candidate, deeper: Mapping[Lane, float]) -> float:
+    shown = {evidence.lane for evidence in candidate.evidence}
+    return candidate.raw_score + sum(gain for lane, gain in deeper.items() if lane not in shown)
 
 
 class _Clock:

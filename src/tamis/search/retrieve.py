@@ -1,5 +1,6 @@
 """Retrieval: each lane's ranking over the allowed rows, the lanes side by side."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +14,22 @@ from tamis.model import Lane, Passage
 from tamis.search.fuse import Ranking
 from tamis.text import words
 
-_lanes: Final = ThreadPoolExecutor(2, "lane")  # starts no thread before the first search
+_THREADS: Final = 8  # lanes of several searches at once; they start when first needed
+
+
+class _Pool:
+    """Threads for lanes. Threads do not survive a fork, so a child gets a pool of its own."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.threads = ThreadPoolExecutor(_THREADS, "lane")
+
+
+_pool: Final = _Pool()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +54,18 @@ def retrieve(
         asked["meaning"] = lambda: snapshot.meaning(query, allowed, depth)
     if "words" in lanes:
         asked["words"] = lambda: snapshot.words(terms, allowed, depth)
-    pending = {lane: _lanes.submit(ask) for lane, ask in asked.items()}
-    hits = {lane: future.result() for lane, future in pending.items()}
+    hits = _ask(asked)
     passages = snapshot.passages(sorted({hit.key for found in hits.values() for hit in found}))
     rankings = {lane: ranked(found, passages, depth) for lane, found in hits.items()}
     return Retrieved(rankings, all(len(ranking) < depth for ranking in rankings.values()))
+
+
+def _ask(lanes: Mapping[Lane, Callable[[], Sequence[Hit]]]) -> dict[Lane, Sequence[Hit]]:
+    """Ask all lanes at once: the last on this thread, the others beside it."""
+    *beside, here = lanes or [None]
+    pending = {lane: _pool.threads.submit(lanes[lane]) for lane in beside if lane}
+    last = {here: lanes[here]()} if here else {}
+    return {lane: future.result() for lane, future in pending.items()} | last
 
 
 def ranked(hits: Sequence[Hit], passages: Mapping[int, Passage], depth: int) -> Ranking:

@@ -13,17 +13,23 @@ from tamis.search.retrieve import retrieve
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
 
 
-def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: str) -> WhyNot:
-    """Follow a document through the filter, the lanes and the stages."""
+def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: str, depth: int) -> WhyNot:
+    """Follow a document through the filter, the lanes and the stages, as the answer went (at `depth`)."""
+    if not snapshot.allow(DocumentIs(path)).chunks:
+        return WhyNot(path, "empty", "it has no text")
     keeping_out = list(_keeping_out(snapshot, question.filter, path))
     if any(isinstance(term, Not) and isinstance(term.term, Archived) for term in keeping_out):
         return WhyNot(path, "archived", "archived documents are hidden (--archived shows them)")
     if keeping_out:
         return WhyNot(path, "filtered", str(all_of(keeping_out)))
-    fused = _all_candidates(snapshot, question, embed)
-    if not any(candidate.passage.path == path for candidate in fused):
-        return WhyNot(path, "ranked lower", f"not among the best {len(fused):,} passages")
-    return _lost_at(question, fused, path)
+    fused = _candidates(snapshot, question, embed, depth)
+    if any(candidate.passage.path == path for candidate in fused):
+        return _lost_at(question, fused, path)
+    deeper = [candidate.passage.path for candidate in _candidates(snapshot, question, embed, _DEEPEST)]
+    if path not in deeper:
+        return WhyNot(path, "ranked lower", f"not among the best {len(deeper):,} passages")
+    place = deeper.index(path) + 1
+    return WhyNot(path, "ranked lower", f"its best passage is number {place}, the limit is {question.limit}")
 
 
 def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filter]:
@@ -36,11 +42,10 @@ def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filt
     yield from alone or terms  # each passage may fail at another term: then it is all of them together
 
 
-def _all_candidates(snapshot: Snapshot, question: Question, embed: Embed | None) -> list[Candidate]:
+def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, depth: int) -> list[Candidate]:
     lanes = active_lanes(question.settings, embed is not None)
     vector = embed(question.text) if embed and "meaning" in lanes else None
     allowed = snapshot.allow(question.filter)
-    depth = max(1, min(allowed.chunks, _DEEPEST))
     found = retrieve(snapshot, question.text, vector, tuple(lanes), allowed, depth)
     return fuse(found.rankings, lanes, question.settings.rrf_k_constant)
 

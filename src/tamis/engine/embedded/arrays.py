@@ -75,18 +75,21 @@ def map_arrays(file: Path) -> dict[str, Array]:
         if magic != _MAGIC or length > size:
             raise Truncated(f"{file.name} has no valid header")
         header = _header(source.read(length), file)
-        if header["size"] != size:
-            raise Truncated(f"{file.name} has {size} bytes instead of {header['size']}")
+        if header.get("size") != size:
+            raise Truncated(f"{file.name} has {size} bytes instead of {header.get('size')}")
         pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
-    return {name: _view(pages, **place) for name, place in header["arrays"].items()}
+    try:
+        return {name: _view(pages, **place) for name, place in header["arrays"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Truncated(f"{file.name} has a broken header") from error
 
 
 def _header(data: bytes, file: Path) -> dict[str, Any]:
     try:
-        header: dict[str, Any] = json.loads(data)
+        header = json.loads(data)
     except ValueError as error:
         raise Truncated(f"{file.name} has a broken header") from error
-    return header
+    return header if isinstance(header, dict) else {}
 
 
 def _view(pages: mmap.mmap, type: str, shape: list[int], at: int) -> Array:

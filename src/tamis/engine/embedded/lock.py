@@ -16,10 +16,8 @@ _PAUSE: Final = 0.05
 @contextmanager
 def writer_lock(directory: Path, timeout: float, waiting: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of an index. While somebody else has it, say who (once) and wait."""
-    with storage_faults(directory):
-        handle = os.open(directory / "writer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = _acquire(directory, timeout, waiting)
     try:
-        _acquire(handle, directory, timeout, waiting)
         with storage_faults(directory):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
@@ -28,19 +26,29 @@ def writer_lock(directory: Path, timeout: float, waiting: Callable[[str], None])
         os.close(handle)
 
 
-def _acquire(handle: int, directory: Path, timeout: float, waiting: Callable[[str], None]) -> None:
+def _acquire(directory: Path, timeout: float, waiting: Callable[[str], None]) -> int:
+    """The lock file, open and locked."""
     deadline = time.monotonic() + timeout
     told = False
     while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(handle, 80, 0).decode("utf-8", "replace") or "another process"
-            if time.monotonic() >= deadline:
-                raise IndexLocked(directory, holder, timeout) from None
-            if not told:
-                waiting(holder)
-                told = True
-            time.sleep(_PAUSE)
-        else:
-            return
+        with storage_faults(directory):
+            handle = os.open(directory / "writer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if _lock(handle, directory / "writer.lock"):
+            return handle
+        holder = os.pread(handle, 80, 0).decode("utf-8", "replace") or "another process"
+        os.close(handle)
+        if time.monotonic() >= deadline:
+            raise IndexLocked(directory, holder, timeout)
+        if not told:
+            waiting(holder)
+            told = True
+        time.sleep(_PAUSE)
+
+
+def _lock(handle: int, file: Path) -> bool:
+    """Lock it, and see that it still is the file of that name: a lock on a deleted file keeps nobody out."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), file.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Hit
 from tamis.engine.embedded import store, vectors, words
-from tamis.engine.embedded.segment import Mask, Segment
-from tamis.errors import IndexDamaged
+from tamis.engine.embedded.segment import Mask, Segment, dead_documents
+from tamis.errors import IndexDamaged, UsageError
 from tamis.filters import EVERYTHING, Filter, allows
 from tamis.model import Facts, IndexState, Passage, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
 _CACHED_FILTERS: Final = 32
+_MOST_IDLE: Final = 8  # connections kept for the next searches
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,12 @@ class EmbeddedSnapshot:
         return known[folder]
 
     def documents(self, filter: Filter) -> list[str]:
-        """The paths of the documents that a filter about documents lets through."""
+        """The paths of the living documents that a filter about documents lets through."""
         return sorted(
             facts.path
             for segment in self.view.segments
-            for facts in self._facts(segment).values()
-            if allows(filter, facts, "", None)
+            for place, facts in self._facts(segment).items()
+            if not dead_documents(segment.record)[place] and allows(filter, facts, "", None)
         )
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
@@ -104,7 +105,10 @@ class EmbeddedSnapshot:
         return hits
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
-        return store.passages(self.connection, keys)
+        found = store.passages(self.connection, keys)
+        if len(found) < len(set(keys)):
+            raise IndexDamaged(self.view.segments[0].directory, "passages without a text")
+        return found
 
 
 def _hits(segment: Segment, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Hit]:
@@ -121,47 +125,59 @@ def _file_number(file: Path) -> tuple[int, int] | None:
 
 
 class Reader:
-    """An index opened for reading. Notices new generations by itself."""
+    """An index opened for reading. Notices new generations by itself; for any number of threads."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._threads = threading.local()
         self._lock = threading.Lock()
         self._view: View | None = None
-        self._connections: list[store.Connection] = []
+        self._idle: list[tuple[store.Connection, tuple[int, int] | None]] = []
+        self._closed = False
 
     @contextmanager
     def snapshot(self) -> Iterator[EmbeddedSnapshot]:
         """The newest generation, held still until the block ends."""
-        connection = self._connection()
-        with store.database_faults(self.directory):
-            view = self._begin(connection)
-            try:
-                yield EmbeddedSnapshot(view, connection)
-            finally:
-                connection.execute("COMMIT")
+        connection, file = self._take()
+        try:
+            with store.database_faults(self.directory):
+                view = self._begin(connection)
+                try:
+                    yield EmbeddedSnapshot(view, connection)
+                finally:
+                    connection.execute("COMMIT")
+        finally:
+            self._give_back(connection, file)
 
     def close(self) -> None:
-        for connection in self._connections:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection, _ in idle:
             connection.close()
-        self._connections.clear()
 
-    def _connection(self) -> store.Connection:
-        """This thread's connection; a new one when index.db itself was replaced.
+    def _take(self) -> tuple[store.Connection, tuple[int, int] | None]:
+        """A connection for one snapshot; a new one when none is idle or index.db itself was replaced.
 
         While the old file is open its number cannot be given to another, so the comparison is safe.
         """
         file = _file_number(self.directory / "index.db")
-        known: store.Connection | None = getattr(self._threads, "connection", None)
-        if known is not None and file in (None, self._threads.file):
+        with self._lock:
+            if self._closed:
+                raise UsageError("the corpus is closed", hint="open it again")
+            known = self._idle.pop() if self._idle else None
+        if known is not None and file in (None, known[1]):
             return known
-        connection = store.open_reader(self.directory)
         if known is not None:
-            self._connections.remove(known)
-            known.close()
-        self._threads.connection, self._threads.file = connection, file
-        self._connections.append(connection)
-        return connection
+            known[0].close()
+        return store.open_reader(self.directory), file
+
+    def _give_back(self, connection: store.Connection, file: tuple[int, int] | None) -> None:
+        with self._lock:
+            keep = not self._closed and len(self._idle) < _MOST_IDLE
+            if keep:
+                self._idle.append((connection, file))
+        if not keep:
+            connection.close()
 
     def _begin(self, connection: store.Connection) -> View:
         """Start a reading transaction and open its generation's segments.

@@ -5,6 +5,7 @@ words.bin    postings
 vectors.bin  vectors; of width 0 when the index has no model
 """
 
+import re
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,17 +21,23 @@ from tamis.engine.embedded.arrays import Truncated, map_arrays, sync_folder, wri
 from tamis.engine.embedded.store import SegmentRecord
 from tamis.errors import IndexDamaged
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Type
-from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Facts
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 _PARTIAL: Final = "partial-"
+_OURS: Final = re.compile(rf"(?:{_PARTIAL})?[0-9a-f]{{32}}")
 _CACHED_FILTERS: Final = 64
-# Row codes are written into files: these tables only ever grow at their end.
-_TYPE_CODE: Final = {name: code for code, name in enumerate(CHUNK_TYPES)}
-_LANGUAGE_CODE: Final = {name: code for code, name in enumerate(LANGUAGES, start=1)}
+# Codes are written into files: these tables only ever grow at their end.
+TYPES_IN_ORDER: Final = ("documentation", "code_block", "symbols", "definitions", "data")
+LANGUAGES_IN_ORDER: Final = (
+    "bash", "c", "cpp", "csharp", "css", "csv", "elixir", "go", "haskell", "html", "ini", "java",
+    "javascript", "json", "kotlin", "lua", "perl", "php", "python", "r", "ruby", "rust", "scala", "sql",
+    "swift", "toml", "typescript", "vue", "xml", "yaml", "zig",
+)  # fmt: skip
+_TYPE_CODE: Final = {name: code for code, name in enumerate(TYPES_IN_ORDER)}
+_LANGUAGE_CODE: Final = {name: code for code, name in enumerate(LANGUAGES_IN_ORDER, start=1)}
 
 
 def row_codes(chunk_type: str, language: str | None) -> tuple[int, int]:
@@ -55,11 +62,13 @@ def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
 
 
 def sweep(home: Path, known: set[str]) -> None:
-    """Remove folders that no commit knows of: the remains of a writer that died."""
-    if home.is_dir():
-        for entry in home.iterdir():
-            if entry.name not in known:
-                shutil.rmtree(entry, ignore_errors=True)
+    """Remove folders that no commit knows of: the remains of a writer that died.
+
+    Only what can be ours by its name: somebody may have given us a folder with things of their own.
+    """
+    for entry in home.iterdir():
+        if entry.name not in known and _OURS.fullmatch(entry.name) and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 class Segment:

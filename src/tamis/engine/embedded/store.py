@@ -6,6 +6,7 @@ that brings their documents, so that a crash at any instant leaves the last gene
 
 import errno
 import json
+import re
 import shutil
 import sqlite3
 import uuid
@@ -16,16 +17,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from tamis.engine.embedded.arrays import sync_folder
-from tamis.errors import IndexDamaged, IndexForeign, IndexLocked, IndexMismatch, StorageFault, disk_fault
-from tamis.model import Chunk, Facts, Passage, Skipped
+from tamis.errors import (
+    IndexDamaged,
+    IndexForeign,
+    IndexLocked,
+    IndexMismatch,
+    IndexMissing,
+    StorageFault,
+    disk_fault,
+)
+from tamis.model import INDEX_FOLDER, Chunk, Facts, Passage, Skipped
 
 Connection = sqlite3.Connection
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 _SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
 _BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
+_FOLDER: Final = re.compile(r"[0-9a-f]{32}")
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
@@ -38,8 +48,9 @@ CREATE TABLE segments (
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, segment INTEGER NOT NULL, place INTEGER NOT NULL,
     chunks INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
-    read_ns INTEGER NOT NULL, hash BLOB NOT NULL, title TEXT NOT NULL, author TEXT NOT NULL,
-    category TEXT NOT NULL, modified REAL NOT NULL, tags TEXT NOT NULL, recipe TEXT NOT NULL
+    inode INTEGER NOT NULL, read_ns INTEGER NOT NULL, hash BLOB NOT NULL, title TEXT NOT NULL,
+    author TEXT NOT NULL, category TEXT NOT NULL, modified REAL NOT NULL, tags TEXT NOT NULL,
+    recipe TEXT NOT NULL
 );
 CREATE INDEX documents_by_segment ON documents (segment, place);
 CREATE TABLE chunks (
@@ -59,6 +70,7 @@ class FileState:
     size: int
     mtime_ns: int
     ctime_ns: int
+    inode: int  # swapping two folders leaves times as they are
     read_ns: int  # when it was read, by the clock that stamps files
     hash: bytes
     recipe: str  # a fingerprint of what decides, besides the file, what is written for it
@@ -74,7 +86,7 @@ class SegmentRecord:
     revision: int = 0  # counts changes to what filters ask of its documents
 
 
-def open_writer(directory: Path) -> sqlite3.Connection:
+def open_writer(directory: Path) -> Connection:
     """A connection that may write; makes the database when there is none. The caller holds the lock."""
     file = directory / "index.db"
     with database_faults(directory):
@@ -91,8 +103,10 @@ def open_writer(directory: Path) -> sqlite3.Connection:
         return connection
 
 
-def open_reader(directory: Path) -> sqlite3.Connection:
+def open_reader(directory: Path) -> Connection:
     """A connection that only reads, in any number of processes and threads."""
+    if not (directory / "index.db").exists():
+        raise IndexMissing(directory.parent if directory.name == INDEX_FOLDER else directory)
     with database_faults(directory):
         address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
@@ -103,6 +117,16 @@ def open_reader(directory: Path) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
+
+
+def model_of(directory: Path) -> str:
+    """The model an index was made with, as far as even a damaged one tells."""
+    try:
+        with closing(sqlite3.connect(directory / "index.db")) as connection:
+            row = connection.execute("SELECT value FROM facts WHERE name = 'model'").fetchone()
+    except sqlite3.Error:
+        return ""
+    return str(row[0]) if row else ""
 
 
 def _create(file: Path) -> None:
@@ -128,12 +152,12 @@ def _create(file: Path) -> None:
     sync_folder(file.parent)
 
 
-def _version(connection: sqlite3.Connection) -> tuple[int, int]:
+def _version(connection: Connection) -> tuple[int, int]:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     return application, connection.execute("PRAGMA user_version").fetchone()[0]
 
 
-def _check_version(connection: sqlite3.Connection, directory: Path) -> None:
+def _check_version(connection: Connection, directory: Path) -> None:
     application, version = _version(connection)
     if (application, version) == (0, 0) and not connection.execute("PRAGMA schema_version").fetchone()[0]:
         raise IndexDamaged(directory, "index.db is empty")
@@ -154,9 +178,9 @@ def _check_version(connection: sqlite3.Connection, directory: Path) -> None:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterator[None]:
-    """All or nothing. A reading transaction sees one generation from its first look to its last."""
-    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+def transaction(connection: Connection) -> Iterator[None]:
+    """All or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
     try:
         yield
     except BaseException:
@@ -189,36 +213,41 @@ def database_faults(directory: Path) -> Iterator[None]:
         raise IndexDamaged(directory, str(error)) from error
 
 
-def facts(connection: sqlite3.Connection) -> dict[str, Any]:
+def facts(connection: Connection) -> dict[str, Any]:
     return dict(connection.execute("SELECT name, value FROM facts"))
 
 
-def set_facts(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+def set_facts(connection: Connection, values: Mapping[str, Any]) -> None:
     connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", list(values.items()))
 
 
-def generation(connection: sqlite3.Connection) -> int:
+def generation(connection: Connection) -> int:
     value: int = connection.execute("SELECT value FROM facts WHERE name = 'generation'").fetchone()[0]
     return value
 
 
-def segments(connection: sqlite3.Connection) -> list[SegmentRecord]:
+def segments(connection: Connection) -> list[SegmentRecord]:
     rows = connection.execute("SELECT id, folder, rows, documents, dead, revision FROM segments ORDER BY id")
-    return [SegmentRecord(*row) for row in rows]
+    records = [SegmentRecord(*row) for row in rows]
+    if not all(_FOLDER.fullmatch(record.folder) for record in records):
+        # Folders are removed by these names: an index.db from a stranger must not lead anywhere else.
+        raise sqlite3.DatabaseError("a segment has an impossible name")
+    return records
 
 
-def count(connection: sqlite3.Connection) -> tuple[int, int]:
+def count(connection: Connection) -> tuple[int, int]:
     """Documents that have text, and chunks."""
     counted = connection.execute("SELECT count(*), total(chunks) FROM documents WHERE chunks > 0").fetchone()
     return counted[0], int(counted[1])
 
 
-def file_states(connection: sqlite3.Connection) -> dict[str, FileState]:
-    rows = connection.execute("SELECT path, size, mtime_ns, ctime_ns, read_ns, hash, recipe FROM documents")
+def file_states(connection: Connection) -> dict[str, FileState]:
+    columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
+    rows = connection.execute(f"SELECT {columns} FROM documents")
     return {path: FileState(*state) for path, *state in rows}
 
 
-def segment_facts(connection: sqlite3.Connection, segment: int) -> dict[int, Facts]:
+def segment_facts(connection: Connection, segment: int) -> dict[int, Facts]:
     """What filters may ask of a segment's living documents, by their place in it."""
     rows = connection.execute(
         "SELECT place, path, tags, author, category, modified FROM documents WHERE segment = ?", (segment,)
@@ -229,7 +258,7 @@ def segment_facts(connection: sqlite3.Connection, segment: int) -> dict[int, Fac
     }
 
 
-def passages(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passage]:
+def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     found: dict[int, Passage] = {}
     for some in _portions(keys):
         rows = connection.execute(
@@ -243,16 +272,14 @@ def passages(connection: sqlite3.Connection, keys: Sequence[int]) -> dict[int, P
     return found
 
 
-def add_document(connection: sqlite3.Connection, columns: Mapping[str, Any]) -> int:
+def add_document(connection: Connection, columns: Mapping[str, Any]) -> int:
     """Insert a document; returns its key."""
     names, marks = ", ".join(columns), _marks(list(columns))
     made = connection.execute(f"INSERT INTO documents ({names}) VALUES ({marks})", list(columns.values()))
     return int(made.lastrowid or 0)
 
 
-def add_chunks(
-    connection: sqlite3.Connection, document: int, chunks: Iterable[tuple[int, Chunk, bytes]]
-) -> None:
+def add_chunks(connection: Connection, document: int, chunks: Iterable[tuple[int, Chunk, bytes]]) -> None:
     connection.executemany(
         "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -265,11 +292,11 @@ def add_chunks(
     )  # fmt: skip
 
 
-def next_chunk(connection: sqlite3.Connection) -> int:
+def next_chunk(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM chunks").fetchone()[0])
 
 
-def remove_documents(connection: sqlite3.Connection, paths: Sequence[str]) -> list[tuple[int, int]]:
+def remove_documents(connection: Connection, paths: Sequence[str]) -> list[tuple[int, int]]:
     """Delete documents with their chunks; returns the (segment, place) of each, to be marked dead."""
     places: list[tuple[int, int]] = []
     for some in _portions(paths):
@@ -283,21 +310,22 @@ def remove_documents(connection: sqlite3.Connection, paths: Sequence[str]) -> li
     return places
 
 
-def update_state(connection: sqlite3.Connection, path: str, state: FileState, modified: float) -> bool:
+def update_state(connection: Connection, path: str, state: FileState, modified: float) -> bool:
     """Record that a file was touched but not changed; True when that moved the date that filters see."""
     segment, before = connection.execute(
         "SELECT segment, modified FROM documents WHERE path = ?", (path,)
     ).fetchone()
     connection.execute(
-        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, read_ns = ?, modified = ? WHERE path = ?",
-        (state.size, state.mtime_ns, state.ctime_ns, state.read_ns, modified, path),
+        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?, modified = ?"
+        " WHERE path = ?",
+        (state.size, state.mtime_ns, state.ctime_ns, state.inode, state.read_ns, modified, path),
     )
     if modified != before:
         connection.execute("UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,))
     return bool(modified != before)
 
 
-def add_segment(connection: sqlite3.Connection, folder: str, rows: int, documents: int, dead: bytes) -> int:
+def add_segment(connection: Connection, folder: str, rows: int, documents: int, dead: bytes) -> int:
     made = connection.execute(
         "INSERT INTO segments (folder, rows, documents, dead) VALUES (?, ?, ?, ?)",
         (folder, rows, documents, dead),
@@ -305,15 +333,15 @@ def add_segment(connection: sqlite3.Connection, folder: str, rows: int, document
     return int(made.lastrowid or 0)
 
 
-def set_dead(connection: sqlite3.Connection, segment: int, dead: bytes) -> None:
+def set_dead(connection: Connection, segment: int, dead: bytes) -> None:
     connection.execute("UPDATE segments SET dead = ? WHERE id = ?", (dead, segment))
 
 
-def drop_segments(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
+def drop_segments(connection: Connection, ids: Sequence[int]) -> None:
     connection.execute(f"DELETE FROM segments WHERE id IN ({_marks(ids)})", ids)
 
 
-def segment_paths(connection: sqlite3.Connection, ids: Sequence[int]) -> list[tuple[str, int, int, int]]:
+def segment_paths(connection: Connection, ids: Sequence[int]) -> list[tuple[str, int, int, int]]:
     """Path, key, segment and place of the living documents of some segments."""
     rows = connection.execute(
         f"SELECT path, id, segment, place FROM documents WHERE segment IN ({_marks(ids)})", ids
@@ -321,25 +349,25 @@ def segment_paths(connection: sqlite3.Connection, ids: Sequence[int]) -> list[tu
     return rows.fetchall()
 
 
-def move_documents(connection: sqlite3.Connection, moves: Iterable[tuple[int, int, int]]) -> None:
+def move_documents(connection: Connection, moves: Iterable[tuple[int, int, int]]) -> None:
     """Give documents their new (segment, place); the last of each triple is the document's key."""
     connection.executemany("UPDATE documents SET segment = ?, place = ? WHERE id = ?", moves)
 
 
-def clear(connection: sqlite3.Connection) -> None:
+def clear(connection: Connection) -> None:
     for table in ("documents", "chunks", "segments", "skipped"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')")
 
 
-def replace_skipped(connection: sqlite3.Connection, skipped: Iterable[Skipped]) -> None:
+def replace_skipped(connection: Connection, skipped: Iterable[Skipped]) -> None:
     connection.execute("DELETE FROM skipped")
     connection.executemany(
         "INSERT INTO skipped VALUES (?, ?, ?)", ((item.path, item.reason, item.detail) for item in skipped)
     )
 
 
-def skipped(connection: sqlite3.Connection) -> tuple[Skipped, ...]:
+def skipped(connection: Connection) -> tuple[Skipped, ...]:
     rows = connection.execute("SELECT path, reason, detail FROM skipped ORDER BY path")
     return tuple(Skipped(*row) for row in rows)
 

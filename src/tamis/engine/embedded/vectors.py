@@ -23,8 +23,7 @@ Array = NDArray[Any]
 
 # Rounding in float32 residuals and scales, and unit vectors that are a little longer than one.
 _SLACK: Final = 1e-5
-# With fewer allowed rows than this share, copying their codes out is cheaper than scanning all
-# (crossover seen between 0.3 and 0.5 in benchmarks/speed.py).
+# With fewer allowed rows than this share, copying their codes out first is cheaper than scanning all.
 _SPARSE: Final = 0.35
 
 

@@ -1,6 +1,8 @@
 """Writing: new segments, tombstones and merges, each made final by one SQLite transaction."""
 
 import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded.arrays import sync_folder
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.segment import (
     Segment,
@@ -25,7 +28,7 @@ from tamis.engine.embedded.segment import (
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
 from tamis.errors import StorageFault, storage_faults
-from tamis.model import Document, Skipped
+from tamis.model import INDEX_FOLDER, Document, Skipped
 from tamis.text import text_hash
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
@@ -43,11 +46,14 @@ class Prepared:
     vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
 
 
+_OURS: Final = re.compile(r"\.gitignore|writer\.lock|segments|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?")
+
+
 class Writer:
     """The one writer of an index. Each `put`, `remove` and `finish` is a generation of its own,
     unless the whole run is one transaction."""
 
-    def __init__(self, directory: Path, connection: Any, boosts: Sequence[float]) -> None:
+    def __init__(self, directory: Path, connection: store.Connection, boosts: Sequence[float]) -> None:
         self.directory = directory
         self.connection = connection
         self.boosts = boosts
@@ -92,8 +98,9 @@ class Writer:
         self._merge(_MOST_SEGMENTS)
 
     def remove(self, paths: Sequence[str]) -> None:
-        with self._generation():
-            self._bury(paths)
+        if paths:
+            with self._generation():
+                self._bury(paths)
 
     def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
         """Record new times of files whose content is as it was."""
@@ -209,21 +216,36 @@ def open_for_writing(
 
 
 def _make_folder(directory: Path) -> None:
-    if directory.exists() and not directory.is_dir():
-        raise StorageFault(
-            f"{directory} is a file, not a folder for an index",
-            hint="move it away, or choose another place with --index-dir",
-        )
+    """Make the index's folder, or check that the one that is there can be it."""
+    fault = _unfit(directory)
+    if fault:
+        hint = "move it away, or choose another place with --index-dir or TAMIS_INDEX_DIR"
+        raise StorageFault(f"{directory} {fault}", hint=hint)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ignore = directory / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="ascii")
+    if not any(directory.iterdir()):
+        (directory / ".gitignore").write_text("*\n", encoding="ascii")
+    (directory / "segments").mkdir(mode=0o700, exist_ok=True)
+    sync_folder(directory)
+
+
+def _unfit(directory: Path) -> str:
+    """Why a folder cannot hold an index. A checkout may come with links that lead elsewhere."""
+    if directory.name == INDEX_FOLDER and directory.is_symlink():
+        return "is a link"
+    if directory.exists() and not directory.is_dir():
+        return "is a file, not a folder for an index"
+    if (directory / "segments").is_symlink():
+        return "has a link for its segments"
+    strange = (
+        [name for name in os.listdir(directory) if not _OURS.fullmatch(name)] if directory.exists() else []
+    )
+    return f"holds other things ({strange[0]})" if strange else ""
 
 
 def _discard(directory: Path) -> None:
     for name in ("index.db", "index.db-wal", "index.db-shm"):
         (directory / name).unlink(missing_ok=True)
-    shutil.rmtree(directory / "segments", ignore_errors=True)
+    sweep(directory / "segments", set())
 
 
 def segments_to_merge(records: Sequence[SegmentRecord], most: int) -> list[SegmentRecord]:
