@@ -43,7 +43,6 @@ from tamis.search.pipeline import Question, search
 from tamis.survey import documents
 
 
-
 def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
     root = some_of(corpus, work / "a", 60)
     settings = settings_for(root, "granite")
