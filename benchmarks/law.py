@@ -4,7 +4,8 @@
 
 FOLDER is a folder of documents, or a judged set with a corpus.jsonl, which is written out as files
 first. For each random filter (every atom of the algebra, nested with and, or, not) a second index is
-built from the allowed files alone, and every query is asked both. Results, order and scores (to 1e-6) must agree. Exits with 1 on a difference.
+built from the allowed files alone, and every query is asked both. Results, order and scores (to
+1e-6) must agree. Exits with 1 on a difference.
 
 The same text gets the same vector in both indexes because the model says so (a test shows that);
 here each text is embedded once and remembered, so that 200 indexes take minutes and not hours.
