@@ -1,4 +1,7 @@
-.PHONY: setup test docs bench law clean
+.PHONY: help setup test docs bench law clean
+
+help:         ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 setup:        ## install into .venv, with what development needs
 	tools/install -e ".[dev,bge]"
@@ -16,5 +19,5 @@ bench:        ## speed, as ratios
 law:          ## the law on this project's own docs
 	.venv/bin/python benchmarks/law.py docs --filters 50
 
-clean:
+clean:        ## remove what was made
 	rm -rf .venv .tamis build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

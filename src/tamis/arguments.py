@@ -37,13 +37,13 @@ def archived_by(settings: Settings) -> filters.Archived:
 
 def _workspace_folders(root: Path, settings: Settings) -> dict[str, tuple[str, ...]]:
     names = Names(root=str(root), resolve=os.path.realpath)
-    try:
-        return {
-            name: tuple(directory(folder, names) for folder in folders)
-            for name, folders in settings.workspaces.items()
-        }
-    except BadFilter as error:
-        raise BadSetting(f"workspaces: {error.message}", hint=error.hint) from error
+    workspaces: dict[str, tuple[str, ...]] = {}
+    for name, folders in settings.workspaces.items():
+        try:
+            workspaces[name] = tuple(directory(folder, names) for folder in folders)
+        except BadFilter as error:
+            raise BadSetting(f"workspace {name}: {error.message}", hint=error.hint) from error
+    return workspaces
 
 
 def files_filter(names: Names, excluded: Sequence[str]) -> Filter:

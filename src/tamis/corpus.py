@@ -75,7 +75,7 @@ def open(  # noqa: A001
     chosen = settings or load(root, {}, config=Path(config) if config else None)
     place = index_directory(root, chosen, index_dir)
     corpus = Corpus(root, place, chosen, progress)
-    if not (place / "index.db").exists():
+    if not store.exists(place):
         corpus.refresh()
     return corpus
 
@@ -86,7 +86,7 @@ def open_existing(
     """Open an index that must be there."""
     root = checked_root(path)
     place = index_directory(root, settings, index_dir)
-    if not (place / "index.db").exists():
+    if not store.exists(place):
         raise IndexMissing(root)
     return Corpus(root, place, settings)
 
@@ -202,7 +202,7 @@ class Corpus:
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question; where there is no index, it is made first."""
-        if not (self.directory / "index.db").exists():
+        if not store.exists(self.directory):
             self.refresh()
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(snapshot)
@@ -286,7 +286,7 @@ class Corpus:
         return embedder
 
     def _is_usable(self) -> bool:
-        if not (self.directory / "index.db").exists():
+        if not store.exists(self.directory):
             return True
         try:
             with closing(Reader(self.directory)) as reader, reader.snapshot():

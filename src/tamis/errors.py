@@ -58,6 +58,11 @@ class BadFolder(TamisError):
     http_status = 404
 
 
+def _root_of(directory: Path) -> str:
+    """The root of an index in its usual place, for a hint that can be pasted."""
+    return str(directory.parent) if directory.name == ".tamis" else ""
+
+
 class IndexFault(TamisError):
     pass
 
@@ -83,7 +88,7 @@ class IndexDamaged(IndexFault):
     def __init__(self, directory: Path, detail: str) -> None:
         super().__init__(
             f"the index in {directory} is damaged: {detail}",
-            hint="your files are untouched; run: tamis rebuild-index",
+            hint=f"your files are untouched; run: tamis rebuild-index {_root_of(directory)}".rstrip(),
         )
 
 

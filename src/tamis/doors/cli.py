@@ -50,7 +50,7 @@ def _show_fault(error: Exception) -> int:
     from tamis.errors import TamisError
 
     if isinstance(error, TamisError):
-        click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+        click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True, color=_colour())
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
         return error.exit_code
@@ -346,8 +346,12 @@ def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=not _speaks_utf8(), indent=2))
 
 
+def _colour() -> bool | None:
+    """NO_COLOR is a promise to people who cannot use colours; click drops them by itself on a pipe."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
 def _print_lines(lines: Iterator[str]) -> None:
-    # NO_COLOR is a promise to people who cannot use colours; click drops them by itself on a pipe.
-    colour = False if os.environ.get("NO_COLOR") else None
+    colour = _colour()
     for line in lines:
         click.echo(line, color=colour)

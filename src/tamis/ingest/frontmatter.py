@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from functools import cache
 from typing import Any, Final
 
 from tamis.model import FrontMatter
@@ -49,7 +50,7 @@ def _load(block: str, *, toml: bool) -> Mapping[str, Any]:
 def _load_yaml(block: str) -> Any:
     import yaml  # late: a corpus without front matter, and --help, need not pay for it
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = _loader()
     try:
         if "*" in block or sum(block.count(mark) for mark in "[{-?:") > _DEEPEST:
             _refuse_bombs(yaml.parse(block, Loader=loader))
@@ -58,6 +59,22 @@ def _load_yaml(block: str) -> Any:
         raise ValueError(" ".join(str(error).split())[:120]) from error
     except _UNFIT as error:
         raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
+
+
+@cache
+def _loader() -> Any:
+    """The safe loader, but a date that no calendar has stays text: the other values still count."""
+    import yaml
+
+    def timestamp(loader: Any, node: Any) -> object:
+        try:
+            return yaml.constructor.SafeConstructor.construct_yaml_timestamp(loader, node)
+        except (ValueError, AttributeError, TypeError):
+            return loader.construct_scalar(node)
+
+    loader: Any = type("Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+    loader.add_constructor("tag:yaml.org,2002:timestamp", timestamp)
+    return loader
 
 
 def _refuse_bombs(events: Iterable[Any]) -> None:

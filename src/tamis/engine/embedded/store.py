@@ -25,6 +25,7 @@ from tamis.errors import (
     IndexMissing,
     StorageFault,
     disk_fault,
+    storage_faults,
 )
 from tamis.model import INDEX_FOLDER, Chunk, Facts, Passage, Skipped
 
@@ -103,9 +104,15 @@ def open_writer(directory: Path) -> Connection:
         return connection
 
 
+def exists(directory: Path) -> bool:
+    """Whether there is an index, as far as we may look."""
+    with storage_faults(directory):
+        return (directory / "index.db").exists()
+
+
 def open_reader(directory: Path) -> Connection:
     """A connection that only reads, in any number of processes and threads."""
-    if not (directory / "index.db").exists():
+    if not exists(directory):
         raise IndexMissing(directory.parent if directory.name == INDEX_FOLDER else directory)
     with database_faults(directory):
         address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"

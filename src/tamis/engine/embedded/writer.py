@@ -27,7 +27,7 @@ from tamis.engine.embedded.segment import (
     write_segment,
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
-from tamis.errors import StorageFault, storage_faults
+from tamis.errors import IndexDamaged, StorageFault, storage_faults
 from tamis.model import INDEX_FOLDER, Document, Skipped
 from tamis.text import text_hash
 
@@ -209,10 +209,21 @@ def open_for_writing(
             _discard(directory)
         connection = store.open_writer(directory)
         try:
-            sweep(directory / "segments", {record.folder for record in store.segments(connection)})
+            records = store.segments(connection)
+            sweep(directory / "segments", {record.folder for record in records})
+            _check_segments(directory, records)
             yield Writer(directory, connection, boosts)
         finally:
             connection.close()
+
+
+def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
+    """See that every segment opens: adding to an index that cannot be searched would only hide it."""
+    try:
+        for record in records:
+            Segment(directory, record)
+    except FileNotFoundError as error:
+        raise IndexDamaged(directory, f"{error.filename} is missing") from error
 
 
 def _make_folder(directory: Path) -> None:
