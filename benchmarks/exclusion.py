@@ -18,6 +18,7 @@ from tamis.build import build
 from tamis.corpus import Silent
 from tamis.engine.embedded.reader import Reader
 from tamis.filters import EVERYTHING, File, Filter, Workspace
+from tamis.model import embedding_text
 from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question, search
 from tamis.settings import SearchSettings
@@ -39,7 +40,7 @@ def main() -> None:
         root = large_root(corpus, work, given.chunks)
         settings = settings_for(root, "")
         small = some_of(corpus, work / "seeds", 40)
-        texts = [c.embedding_text for d in documents(small, settings) for c in d.chunks][:300]
+        texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:300]
         real = load_embedder("granite")
         build(root, root / ".tamis", settings, lambda _: MixedEmbedder(real.embed_passages(texts)), Silent())
         vectors = {query: real.embed_query(query) for query in QUERIES}

@@ -1,11 +1,11 @@
 """The law on a real corpus: searching with a filter equals searching an index that never held the rest.
 
-    python benchmarks/law.py FOLDER [--filters 200] [--queries 10] [--model granite] [--seed 1]
+    python benchmarks/law.py FOLDER [--filters 200] [--queries 10] [--model granite] [--seed 1] [--parents]
 
-FOLDER is a folder of documents, or a judged set with a corpus.jsonl, which is written out as files
-first. For each random filter (every atom of the algebra, nested with and, or, not) a second index is
-built from the allowed files alone, and every query is asked both. Results, order and scores (to
-1e-6) must agree. Exits with 1 on a difference.
+FOLDER is a folder of documents and code, or a judged set with a corpus.jsonl, which is written out as
+files first. For each random filter (every atom of the algebra, nested with and, or, not) a second index
+is built from the allowed passages alone, and every query is asked both, following links for 0 to 3
+hops in turn. Results, order, scores (to 1e-6) and neighbours must agree. Exits with 1 on a difference.
 
 The same text gets the same vector in both indexes because the model says so (a test shows that);
 here each text is embedded once and remembered, so that 200 indexes take minutes and not hours.
@@ -20,7 +20,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -28,13 +31,15 @@ from material import write_out
 from tamis import filters as f
 from tamis.build import build
 from tamis.corpus import Corpus, Silent
-from tamis.languages import CHUNK_TYPES, LANGUAGES, chunk_type_of, language_of
-from tamis.model import Facts
+from tamis.ingest.parse import parse
+from tamis.languages import CHUNK_TYPES, LANGUAGES
+from tamis.model import Document, Facts, Found, chunk_id
 from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question
 from tamis.settings import Settings, load
 
 TOLERANCE = 1e-6
+Kept = Mapping[str, Sequence[int]]  # by path, the passages that a filter leaves
 
 
 class Remembering:
@@ -63,9 +68,47 @@ def read_queries(source: Path, corpus: Corpus, choose: random.Random) -> list[st
     return [" ".join(choose.choices(choose.choice(texts).split() or ["x"], k=4)) for _ in range(200)]
 
 
-def all_facts(corpus: Corpus) -> list[Facts]:
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A document as filters see it: its facts, and its passages' types and languages in order."""
+
+    facts: Facts
+    passages: tuple[tuple[str, str | None], ...]
+
+
+def all_documents(corpus: Corpus) -> list[Indexed]:
     with corpus._reader.snapshot() as snapshot:
-        return [facts for segment in snapshot.view.segments for facts in snapshot._facts(segment).values()]
+        facts = [facts for segment in snapshot.view.segments for facts in snapshot._facts(segment).values()]
+        passages: dict[str, list[tuple[str, str | None]]] = {}
+        for path, kind, language in snapshot.connection.execute(
+            "SELECT d.path, c.type, c.language FROM chunks c JOIN documents d ON d.id = c.document"
+            " ORDER BY d.path, c.ordinal"
+        ):
+            passages.setdefault(path, []).append((kind, language))
+    return [Indexed(each, tuple(passages.get(each.path, ()))) for each in facts]
+
+
+def kept_by(wanted: f.Filter, documents: Sequence[Indexed]) -> Kept:
+    """The passages that a filter lets through; documents without any are not there."""
+    kept = {
+        each.facts.path: [at for at, row in enumerate(each.passages) if f.allows(wanted, each.facts, *row)]
+        for each in documents
+    }
+    return {path: numbers for path, numbers in kept.items() if numbers}
+
+
+def pruned(document: Document, kept: Sequence[int]) -> Document:
+    """A document of some of its passages, numbered anew, with the links that stand in them.
+
+    A section holds what the filter keeps out, so a document that is cut has none.
+    """
+    if len(kept) < len(document.chunks):
+        alone = tuple(replace(chunk, parent=None) for chunk in document.chunks)
+        document = replace(document, chunks=alone, parents=())
+    place = {None: None, **{old: new for new, old in enumerate(kept)}}
+    chunks = (replace(document.chunks[old], ordinal=new) for new, old in enumerate(kept))
+    links = (replace(link, ordinal=place[link.ordinal]) for link in document.links if link.ordinal in place)
+    return replace(document, chunks=tuple(chunks), links=tuple(links))
 
 
 def random_atom(choose: random.Random, documents: list[Facts]) -> f.Filter:
@@ -103,28 +146,36 @@ def random_filter(choose: random.Random, documents: list[Facts], depth: int = 3)
     return f.all_of(terms) if kind < 0.75 else f.any_of(terms)
 
 
-def interesting_filter(choose: random.Random, documents: list[Facts]) -> tuple[f.Filter, list[str]]:
+def interesting_filter(choose: random.Random, documents: Sequence[Indexed]) -> tuple[f.Filter, Kept]:
     """A filter that keeps something and something out; every tenth may be extreme."""
+    facts, passages = [each.facts for each in documents], sum(len(each.passages) for each in documents)
     while True:
-        made = random_filter(choose, documents)
-        kept = [d.path for d in documents if f.allows(made, d, chunk_type_of(d.path), language_of(d.path))]
-        if 0 < len(kept) < len(documents) or choose.random() < 0.02:
+        made = random_filter(choose, facts)
+        kept = kept_by(made, documents)
+        if 0 < sum(map(len, kept.values())) < passages or choose.random() < 0.02:
             return made, kept
 
 
-def opened(root: Path, settings: Settings, embedder) -> Corpus:
-    build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+def opened(root: Path, settings: Settings, embedder, kept: Kept | None = None) -> Corpus:
+    def parse_some(source, sizes):
+        document, warning = parse(source, sizes)
+        return pruned(document, kept[source.path]), warning
+
+    with patch("tamis.build.parse", parse if kept is None else parse_some):
+        build(root, root / ".tamis", settings, lambda _: embedder, Silent())
     corpus = Corpus(root, root / ".tamis", settings)
     corpus._embedders[settings.model.name] = embedder
     return corpus
 
 
-def differences(full: Corpus, rest: Corpus, wanted: f.Filter, query: str) -> list[str]:
-    with_filter = full.ask(query, Question(text=query, filter=wanted, limit=10))
-    without = rest.ask(query, Question(text=query, limit=10))
+def differences(with_filter: Found, without: Found, kept: Kept) -> list[str]:
+    """What two answers say differently. The smaller index numbers its passages anew."""
+    names = {
+        chunk_id(p, new): chunk_id(p, old) for p, numbers in kept.items() for new, old in enumerate(numbers)
+    }
     found = []
-    if [r.chunk_id for r in with_filter.results] != [r.chunk_id for r in without.results]:
-        found.append("results or their order")
+    if _named(with_filter, {}) != _named(without, names):
+        found.append("results, neighbours or their order")
     for a, b in zip(with_filter.results, without.results, strict=False):
         scores = [(a.score, b.score), (a.raw_score, b.raw_score)]
         scores += [(x.score, y.score) for x, y in zip(a.evidence, b.evidence, strict=False)]
@@ -135,6 +186,27 @@ def differences(full: Corpus, rest: Corpus, wanted: f.Filter, query: str) -> lis
     return found
 
 
+def exercised(found: Found) -> Counter[str]:
+    """What an answer is worth as a comparison: results by lane, sections in place of passages, neighbours."""
+    counts = Counter(evidence.lane for result in found.results for evidence in result.evidence)
+    counts["sections"] = sum("#parent-" in result.chunk_id for result in found.results)
+    counts["neighbours"] = len(found.graph_context or ())
+    return counts
+
+
+def _named(found: Found, names: Mapping[str, str]) -> list[object]:
+    """What is shown, by name: results with their lanes and texts, and where links led."""
+    results = [
+        (names.get(r.chunk_id, r.chunk_id), r.content, [(e.lane, e.rank) for e in r.evidence])
+        for r in found.results
+    ]
+    context = [
+        (n.path, names.get(n.chunk_id, n.chunk_id), n.hops, n.link, n.source, n.target)
+        for n in found.graph_context or ()
+    ]
+    return [results, context]
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("folder", type=Path)
@@ -142,39 +214,56 @@ def main() -> int:
     arguments.add_argument("--queries", type=int, default=10)
     arguments.add_argument("--model", default="granite")
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--parents", action="store_true", help="index on two levels and show the sections")
     given = arguments.parse_args()
     choose = random.Random(given.seed)
     embedder = Remembering(load_embedder(given.model))
-    started, compared, kinds, failed = time.monotonic(), 0, Counter(), 0
+    started, compared, kinds, seen, cutting, failed = time.monotonic(), 0, Counter(), Counter(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         root = write_out(given.folder, Path(folder).resolve() / "full")
         for at, file in enumerate(sorted(p for p in root.rglob("*") if p.is_file())):
             stamp = 1_700_000_000 + at * 3600  # dates that filters can tell apart
             os.utime(file, (stamp, stamp))
-        settings = load(root, {"model.name": given.model}, environment={"HOME": folder})
+        flags = {"model.name": given.model, "chunking.parents": given.parents}
+        settings = load(root, flags, environment={"HOME": folder})
         full = opened(root, settings, embedder)
-        documents, queries = all_facts(full), read_queries(given.folder, full, choose)
+        documents, queries = all_documents(full), read_queries(given.folder, full, choose)
         for number in range(given.filters):
             wanted, kept = interesting_filter(choose, documents)
+            cutting += any(len(kept.get(d.facts.path, d.passages)) < len(d.passages) for d in documents)
             part = Path(folder).resolve() / "part"
             for path in kept:
                 (part / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / path, part / path)
             part.mkdir(exist_ok=True)
-            with opened(part, settings, embedder) as rest:
+            with opened(part, settings, embedder, kept) as rest:
                 for query in choose.sample(queries, min(given.queries, len(queries))):
+                    hops = compared % 4
                     compared += 1
-                    for what in differences(full, rest, wanted, query):
+                    question = Question(
+                        text=query,
+                        filter=wanted,
+                        limit=10,
+                        max_hops=hops,
+                        graph_context=True,
+                        parents=given.parents,
+                        settings=settings.search,
+                    )
+                    found = full.ask(query, question)
+                    alone = rest.ask(query, replace(question, filter=f.EVERYTHING))
+                    seen += exercised(found)
+                    for what in differences(found, alone, kept):
                         failed += 1
-                        print(f"DIFFERENT {what}: filter {wanted} query {query!r}")
+                        print(f"DIFFERENT {what}: filter {wanted} query {query!r} hops {hops}")
             shutil.rmtree(part)
             kinds[f"{len(kept) * 10 // len(documents) * 10:3d}%"] += 1
             if number % 50 == 49:
                 print(f"{number + 1} filters, {compared} comparisons, {failed} differences", flush=True)
     print(f"documents kept by the filters: {dict(sorted(kinds.items()))}")
-    print(
-        f"{given.filters} filters x {given.queries} queries, {len(documents)} documents, model {given.model}:"
-    )
+    print(f"filters that cut through documents: {cutting}; results compared: {dict(sorted(seen.items()))}")
+    passages = sum(len(each.passages) for each in documents)
+    size = f"{len(documents)} documents, {passages} passages"
+    print(f"{given.filters} filters x {given.queries} queries, {size}, model {given.model}:")
     print(f"{failed} differences in {compared} comparisons, {time.monotonic() - started:.0f} s")
     return 1 if failed else 0
 

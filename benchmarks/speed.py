@@ -38,6 +38,7 @@ from tamis.corpus import Corpus, Silent
 from tamis.engine.embedded import vectors
 from tamis.engine.embedded.reader import Reader
 from tamis.filters import Under
+from tamis.model import embedding_text
 from tamis.models.embed import load_embedder
 from tamis.search.pipeline import Question, search
 from tamis.survey import documents
@@ -47,7 +48,7 @@ def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
     root = some_of(corpus, work / "a", 60)
     settings = settings_for(root, "granite")
     embedder = load_embedder("granite")
-    texts = [chunk.embedding_text for document in documents(root, settings) for chunk in document.chunks]
+    texts = [embedding_text(d.title, chunk) for d in documents(root, settings) for chunk in d.chunks]
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
@@ -84,7 +85,7 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
     root = large_root(corpus, work, chunks)
     settings = settings_for(root, "")
     small = some_of(corpus, work / "seeds", 60)
-    texts = [c.embedding_text for d in documents(small, settings) for c in d.chunks][:400]
+    texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:400]
     real = load_embedder("granite")
     embedder = MixedEmbedder(real.embed_passages(texts))
     queries = [

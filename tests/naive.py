@@ -2,32 +2,39 @@
 
 It answers the `Snapshot` protocol by looking at every row, one after the other, in plain Python: a
 filter is read for each row by itself, a BM25F score is the formula written out, the nearest rows
-are a full sort over exact sums. Nothing here calls the engine, the filter's own `matches`, or the
-pattern matcher. What it takes from tamis is what the engine is handed, too: parsed documents, their
-vectors, the tokenizer, and the constants of the formula.
+are a full sort over exact sums, and a link is held against every document (`naive_links.py`).
+Nothing here calls the engine, the filter's own `matches`, or the pattern matcher. What it takes from
+tamis is what the engine is handed, too: parsed documents, their vectors, the tokenizers, and the
+constants of the formula.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from naive_links import Rank, fits
 from tamis import filters as f
-from tamis.engine import Allowed, Hit
-from tamis.engine.embedded.words import FIELDS, K1, USUAL_LENGTH, B
+from tamis.engine import Allowed, Edge, Hit
+from tamis.engine.embedded.words import K1, WORD_FIELDS, B
+from tamis.identifiers import identifiers
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.languages import KNOWN_EXTENSIONS
-from tamis.model import Chunk, Document, IndexState, Passage
+from tamis.languages import KNOWN_EXTENSIONS, MARKDOWN, extension, without_known_extension
+from tamis.model import Chunk, Document, IndexState, Link, Parent, Passage
 from tamis.models.hashing import HashingEmbedder
-from tamis.settings import Settings
-from tamis.text import words
+from tamis.settings import ChunkingSettings, Settings
+from tamis.text import tag_name, words
+
+Parse = Callable[[Source, ChunkingSettings], tuple[Document, str]]
+CODE_LENGTH = {"symbols": 4.0, "path": 12.0, "code": 150.0}
 
 
 @dataclass(frozen=True)
@@ -51,17 +58,25 @@ class NaiveSnapshot:
         self.rows = list(rows)
         self.boosts = boosts
         self.by_key = {row.key: row for row in rows}
-        self.terms = {row.key: _terms_by_field(row) for row in rows}
+        self.documents = {row.document.path: row.document for row in rows}
+        self.terms = {row.key: _word_terms(row) for row in rows}
+        self.code_terms = {row.key: _code_terms(row) for row in rows}
 
     @property
     def state(self) -> IndexState:
-        documents = {row.document.path for row in self.rows}
-        return IndexState(0, len(documents), len(self.rows), 0, "")
+        return IndexState(0, len(self.documents), len(self.rows), 0, "")
 
     def allow(self, filter: f.Filter) -> Allowed:
-        rows = [row for row in self.rows if lets_through(filter, row.document, row.chunk)]
-        documents = {row.document.path for row in rows}
-        return Allowed(frozenset(row.key for row in rows), len(rows), len(documents))
+        return self._allowed(row for row in self.rows if lets_through(filter, row.document, row.chunk))
+
+    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+        rows = (self.by_key[key] for key in allowed.rows)
+        return self._allowed(row for row in rows if row.document.path in paths)
+
+    def _allowed(self, rows: Iterable[Row]) -> Allowed:
+        kept = list(rows)
+        documents = {row.document.path for row in kept}
+        return Allowed(frozenset(row.key for row in kept), len(kept), len(documents))
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         asked = [float(number) for number in query]
@@ -69,25 +84,65 @@ class NaiveSnapshot:
         return self._best(scores, depth)
 
     def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self._bm25f(self.terms, WORD_FIELDS, terms, allowed, depth)
+
+    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self._bm25f(self.code_terms, CODE_LENGTH, terms, allowed, depth)
+
+    def _bm25f(
+        self, rows: "Terms", usual: Mapping[str, float], terms: Sequence[str], allowed: Allowed, depth: int
+    ) -> Sequence[Hit]:
         having = {
-            term: [key for key in allowed.rows if any(term in field for field in self.terms[key].values())]
+            term: [key for key in allowed.rows if any(term in field for field in rows[key].values())]
             for term in terms
         }
         scores: dict[int, float] = {}
         for term, keys in having.items():
             rarity = math.log(1 + (len(allowed.rows) - len(keys) + 0.5) / (len(keys) + 0.5))
             for key in keys:
-                scores[key] = scores.get(key, 0.0) + self.posting(key, term) * rarity
+                scores[key] = scores.get(key, 0.0) + self.posting(rows[key], usual, term) * rarity
         return self._best({key: score for key, score in scores.items() if score > 0}, depth)
 
-    def posting(self, key: int, term: str) -> float:
+    def posting(self, fields: Mapping[str, Counter[str]], usual: Mapping[str, float], term: str) -> float:
         """What a term is worth in a row, before its rarity."""
         weight = 0.0
-        for field, counts in self.terms[key].items():
+        for field, counts in fields.items():
             length = sum(counts.values())
-            norm = 1 - B + B * length / USUAL_LENGTH[field]
+            norm = 1 - B + B * length / usual[field]
             weight += self.boosts[field] * counts[term] / norm if length else 0.0
         return weight * (K1 + 1) / (weight + K1)
+
+    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+        kept = {self.by_key[key].position for key in allowed.rows}
+        present = {path for path, _ in kept}
+        edges = set()
+        for source, link, ranks in self.references:
+            if source not in present or (link.ordinal is not None and (source, link.ordinal) not in kept):
+                continue
+            target = next((rank.path for rank in ranks if rank.path in present), source)
+            if target != source and (source in paths or target in paths):
+                edges.add(Edge(source, target, link.type, link.anchor, link.ordinal))
+        return sorted(edges, key=repr)
+
+    @cached_property
+    def references(self) -> list[tuple[str, Link, list[Rank]]]:
+        """Every link with the documents that fit it, best first. A filter only strikes some of them out."""
+        documents = list(self.documents.values())
+        return [
+            (document.path, link, fits(link, document.path, documents))
+            for document in documents
+            for link in document.links
+        ]
+
+    def keys(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for row in sorted(self.rows, key=lambda row: row.position):
+            if row.key in allowed.rows and row.document.path in paths:
+                found[row.document.path] = (*found.get(row.document.path, ()), row.key)
+        return found
+
+    def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
+        return {(path, number): self.documents[path].parents[number] for path, number in wanted}
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         return {key: _passage(self.by_key[key]) for key in keys}
@@ -97,19 +152,21 @@ class NaiveSnapshot:
         return [Hit(key, scores[key]) for key in order[:depth]]
 
 
-def naive_snapshot(root: Path, settings: Settings) -> NaiveSnapshot:
+def naive_snapshot(root: Path, settings: Settings, parse: Parse = parse) -> NaiveSnapshot:
     """The rows of all files below a root, hidden ones aside."""
     rows: list[Row] = []
     embedder = HashingEmbedder()
-    for document in read_documents(root, settings):
-        texts = [_embedded_text(chunk) for chunk in document.chunks]
+    for document in read_documents(root, settings, parse):
+        texts = [_embedded_text(document.title, chunk) for chunk in document.chunks]
         vectors = embedder.embed_passages(texts)
         for chunk, vector in zip(document.chunks, vectors, strict=True):
             rows.append(Row(3 * len(rows) + 5, document, chunk, tuple(float(x) for x in vector)))
-    return NaiveSnapshot(rows, {field: getattr(settings.fields, field) for field in FIELDS})
+    return NaiveSnapshot(
+        rows, {field: getattr(settings.fields, field) for field in (*WORD_FIELDS, *CODE_LENGTH)}
+    )
 
 
-def read_documents(root: Path, settings: Settings) -> list[Document]:
+def read_documents(root: Path, settings: Settings, parse: Parse = parse) -> list[Document]:
     inside = [(file.relative_to(root), file) for file in root.rglob("*") if file.is_file()]
     visible = [(path, file) for path, file in inside if not path.parts[0].startswith(".")]
     documents = []
@@ -121,8 +178,35 @@ def read_documents(root: Path, settings: Settings) -> list[Document]:
     return documents
 
 
-def _embedded_text(chunk: Chunk) -> str:
-    return chunk.header_path + "\n\n" + chunk.content if chunk.header_path else chunk.content
+def pruned(document: Document, filter: f.Filter) -> Document:
+    """What a filter leaves of a document, numbered anew: the reference for filters that split files.
+
+    A section holds what the filter keeps out, so a document that is cut has none.
+    """
+    kept = kept_ordinals(document, filter)
+    if len(kept) < len(document.chunks):
+        alone = tuple(replace(chunk, parent=None) for chunk in document.chunks)
+        document = replace(document, chunks=alone, parents=())
+    place: dict[int | None, int | None] = {None: None, **{old: new for new, old in enumerate(kept)}}
+    chunks = [chunk for chunk in document.chunks if chunk.ordinal in kept]
+    links = [link for link in document.links if kept and link.ordinal in place]
+    return replace(
+        document,
+        chunks=tuple(replace(chunk, ordinal=new) for new, chunk in enumerate(chunks)),
+        links=tuple(replace(link, ordinal=place[link.ordinal]) for link in links),
+    )
+
+
+def kept_ordinals(document: Document, filter: f.Filter) -> list[int]:
+    """What the chunks of a pruned document were called before: their new number is their place here."""
+    return [chunk.ordinal for chunk in document.chunks if lets_through(filter, document, chunk)]
+
+
+def _embedded_text(title: str, chunk: Chunk) -> str:
+    trail = chunk.header_path.split(" > ") if chunk.header_path else []
+    if " > ".join(trail[: title.count(" > ") + 1]) != title:
+        trail = [title, *trail]
+    return " > ".join(trail) + "\n\n" + chunk.content
 
 
 def _dot(row: Sequence[float], query: Sequence[float]) -> float:
@@ -130,7 +214,10 @@ def _dot(row: Sequence[float], query: Sequence[float]) -> float:
     return math.fsum(a * b for a, b in zip(row, query, strict=True))
 
 
-def _terms_by_field(row: Row) -> dict[str, Counter[str]]:
+Terms = Mapping[int, Mapping[str, Counter[str]]]
+
+
+def _word_terms(row: Row) -> dict[str, Counter[str]]:
     front = row.document.front
     texts = {
         "title": row.document.title,
@@ -144,6 +231,17 @@ def _terms_by_field(row: Row) -> dict[str, Counter[str]]:
         "body": row.chunk.content,
     }
     return {field: Counter(words(text)) for field, text in texts.items()}
+
+
+def _code_terms(row: Row) -> dict[str, Counter[str]]:
+    path, chunk = row.document.path, row.chunk
+    name = path.split("/")[-1]
+    texts = {
+        "symbols": " ".join(chunk.names),
+        "path": f"{path} {name} {without_known_extension(name)}",
+        "code": "" if chunk.chunk_type == "documentation" else chunk.content,
+    }
+    return {field: Counter(identifiers(text)) for field, text in texts.items()}
 
 
 def _passage(row: Row) -> Passage:
@@ -160,6 +258,8 @@ def _passage(row: Row) -> Passage:
         language=chunk.language,
         modified=document.modified,
         tags=document.front.tags,
+        names=chunk.names,
+        parent=chunk.parent,
     )
 
 
@@ -180,7 +280,7 @@ def lets_through(filter: f.Filter, document: Document, chunk: Chunk) -> bool:
         case f.Language(name):
             return chunk.language == name
         case f.Tag(name):
-            return name.lower() in [tag.lower() for tag in front.tags]
+            return any(_is_or_lies_below(tag, name) for tag in (*front.tags, *implied_tags(document, chunk)))
         case f.Under(folder):
             return folder == "" or folder in [
                 "/".join(path.split("/")[:n]) for n in range(path.count("/") + 1)
@@ -202,6 +302,24 @@ def lets_through(filter: f.Filter, document: Document, chunk: Chunk) -> bool:
         case f.Path(patterns) | f.Archived(patterns):
             return selects(patterns, path)
     raise AssertionError(f"the oracle does not know {filter!r}")
+
+
+def _is_or_lies_below(tag: str, wanted: str) -> bool:
+    parts, outer = tag_name(tag).split("/"), tag_name(wanted).split("/")
+    return parts[: len(outer)] == outer
+
+
+def implied_tags(document: Document, chunk: Chunk) -> Iterator[str]:
+    """What a row says of itself without being tagged: its type, its language, code or prose."""
+    yield chunk.chunk_type
+    if chunk.chunk_type == "documentation":
+        if extension(document.path) in MARKDOWN:
+            yield "markdown"
+        return
+    if chunk.language:
+        yield chunk.language
+    if chunk.chunk_type != "data":
+        yield "code"
 
 
 def is_file(name: str, path: str) -> bool:

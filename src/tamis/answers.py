@@ -1,13 +1,25 @@
 """From the pipeline's answer to what a door shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tamis import filters
 from tamis.engine import Snapshot
 from tamis.filters import Archived
-from tamis.model import Candidate, Facts, Found, Result, chunk_id, doc_id, iso_time
+from tamis.model import (
+    Candidate,
+    Facts,
+    Found,
+    Passage,
+    Related,
+    Result,
+    chunk_id,
+    doc_id,
+    iso_time,
+    parent_id,
+)
 from tamis.search.pipeline import Answer, Question
+from tamis.search.retrieve import Reached
 
 
 def found(
@@ -17,36 +29,66 @@ def found(
         query=query,
         filter="" if question.filter == filters.EVERYTHING else str(question.filter),
         query_type=answer.query_type,
-        results=tuple(_result(candidate, root, archived) for candidate in answer.candidates),
+        results=tuple(_result(candidate, answer, root, archived) for candidate in answer.candidates),
         stats=_stats(answer, snapshot.state.documents),
         timings_ms=dict(answer.timings_ms),
         index=snapshot.state,
         hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
+        graph_context=tuple(_related(answer.neighbours)) if question.graph_context else None,
     )
 
 
-def _result(candidate: Candidate, root: Path, archived: Archived) -> Result:
+def _related(reached: Sequence[Reached]) -> Iterator[Related]:
+    for each in reached:
+        neighbour, passage = each.neighbour, each.passage
+        if neighbour.edge is not None:
+            yield Related(
+                path=neighbour.path,
+                chunk_id=chunk_id(passage.path, passage.ordinal),
+                header_path=passage.header_path,
+                hops=neighbour.hops,
+                score=neighbour.score,
+                link=neighbour.edge.type,
+                source=neighbour.edge.source,
+                target=neighbour.edge.target,
+            )
+
+
+def _result(candidate: Candidate, answer: Answer, root: Path, archived: Archived) -> Result:
+    """A candidate as it is shown: with parents, the section around it (its place, its text) in its stead."""
     passage = candidate.passage
+    parent_chunk_id = None if passage.parent is None else parent_id(passage.path, passage.parent)
+    parent = answer.parents.get((passage.path, -1 if passage.parent is None else passage.parent))
+    shown = parent or passage
     return Result(
-        chunk_id=chunk_id(passage.path, passage.ordinal),
+        chunk_id=parent_chunk_id if parent and parent_chunk_id else chunk_id(passage.path, passage.ordinal),
         doc_id=doc_id(passage.path),
         file_path=str(root / passage.path),
         path=passage.path,
-        start_line=passage.start_line,
-        end_line=passage.end_line,
-        header_path=passage.header_path,
-        content=passage.content,
-        score=candidate.score,
+        start_line=shown.start_line,
+        end_line=shown.end_line,
+        header_path=shown.header_path,
+        content=shown.content,
+        score=min(candidate.score, 1.0),  # cut here, once: a boost or a penalty must not change the order
         raw_score=candidate.raw_score,
         chunk_type=passage.chunk_type,
         language=passage.language,
-        tags=passage.tags,
+        tags=(*passage.tags, *_implied_tags(passage)),
         is_archived=archived.matches(Facts(passage.path)),
-        parent_chunk_id=None,
+        parent_chunk_id=parent_chunk_id,
         modified=iso_time(passage.modified),
         evidence=candidate.evidence,
         boosts=dict(candidate.boosts),
     )
+
+
+def _implied_tags(passage: Passage) -> tuple[str, ...]:
+    """What code is tagged with by itself; a document's passages show its own tags only."""
+    if passage.chunk_type == "documentation":
+        return ()
+    code = () if passage.chunk_type == "data" else ("code",)
+    implied = (*code, *((passage.language,) if passage.language else ()), passage.chunk_type)
+    return tuple(tag for tag in implied if tag not in passage.tags)
 
 
 def _stats(answer: Answer, documents: int) -> dict[str, int]:
@@ -55,10 +97,11 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
     return {
         "original_count": funnel["fused"],
         "after_threshold": funnel["threshold"],
-        "after_content_dedup": funnel["same text"],
-        "after_ngram_dedup": funnel["same text"],
-        "after_dedup": funnel["same text"],
+        "after_content_dedup": funnel["overlap"],
+        "after_ngram_dedup": funnel["overlap"],
+        "after_dedup": funnel["overlap"],
         "after_doc_limit": funnel["per document"],
+        "after_parent_expansion": funnel["parents"],
         "clusters_merged": 0,
         "eligible_documents": answer.allowed.documents,
         "excluded_documents": documents - answer.allowed.documents,
@@ -78,6 +121,8 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
         tags = [each for each in filters.atoms(question.filter) if isinstance(each, filters.Tag)]
         unused = [tag.name for tag in tags if not snapshot.allow(tag).documents]
         hints += [f"no document has the tag {name}" for name in unused]
+    if question.parents and answer.candidates and not answer.parents:
+        hints.append("this index has no sections to show: set chunking.parents = true, then run: tamis index")
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)

@@ -134,6 +134,10 @@ def per_document(most: object) -> int:
     return _whole_number(most, "max_chunks_per_doc", 0, _MOST_VALUES)
 
 
+def hops(value: object) -> int:
+    return _whole_number(value, "max_hops", 0, 3)
+
+
 def _whole_number(value: object, argument: str, low: int, high: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise UsageError(f"{argument} is {value!r}", hint=f"allowed: {low} to {high}")

@@ -20,14 +20,15 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from tamis.engine.embedded.store import FileState
-from tamis.engine.embedded.words import FIELDS, K1, USUAL_LENGTH, B
+from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
 from tamis.errors import IndexMismatch
+from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
 from tamis.ingest.parse import PARSER_VERSION, parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry, walk
-from tamis.model import Document, Report, Skipped
+from tamis.model import Document, Report, Skipped, embedding_text
 from tamis.models.embed import DEFAULT_MODEL, NO_MODEL, Embedder
 from tamis.settings import Settings
 from tamis.text import TOKENIZER_VERSION
@@ -81,7 +82,7 @@ def build(
     """Bring the index of a root up to date, or make it anew."""
     started = time.monotonic()
     tally = _Tally()
-    boosts = [getattr(settings.fields, name) for name in FIELDS]
+    boosts = asdict(settings.fields)
     waiting = lambda holder: progress.note(f"waiting for {holder}, which is writing this index")  # noqa: E731
     with (
         open_for_writing(directory, settings.index.lock_timeout, waiting, boosts, discard=discard) as writer,
@@ -159,7 +160,7 @@ def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
 
 def recipe(settings: Settings) -> str:
     """A fingerprint of everything that decides what is written for a given file, model aside."""
-    versions = (PARSER_VERSION, TOKENIZER_VERSION, K1, B, USUAL_LENGTH)
+    versions = (PARSER_VERSION, TOKENIZER_VERSION, IDENTIFIERS_VERSION, K1, B, WORD_FIELDS, CODE_FIELDS)
     parts = (versions, asdict(settings.chunking), asdict(settings.fields))
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
@@ -273,7 +274,7 @@ def _embedded(
 
 
 def _embed(portion: Sequence[tuple[Document, FileState]], embedder: Embedder | None) -> Iterator[Prepared]:
-    texts = [chunk.embedding_text for document, _ in portion for chunk in document.chunks]
+    texts = [embedding_text(document.title, chunk) for document, _ in portion for chunk in document.chunks]
     if embedder is None or not texts:
         vectors = np.empty((len(texts), embedder.dimension if embedder else 0), np.float32)
     else:

@@ -151,14 +151,17 @@ class Corpus:
         mmr: bool | None = None,
         expand_parents: bool | None = None,
         max_hops: int | None = None,
+        include_graph_context: bool = False,
         filter: str = "",
         why_not: str | None = None,
     ) -> Found:
         """Search. `None` means "as configured"; an empty list is the same as none.
 
+        `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
+        `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
-        given.refuse_unbuilt(rerank=rerank, mmr=mmr, expand_parents=expand_parents, max_hops=max_hops)
+        given.refuse_unbuilt(rerank=rerank, mmr=mmr)
         names, defaults = self.names, self.settings.search
         text, typed = parse_query(given.query_text(query), names)
         if not text.strip():
@@ -195,6 +198,13 @@ class Corpus:
             max_chunks_per_doc=1
             if given.of_kind(unique, "unique", bool)
             else given.per_document(per_document),
+            max_hops=given.hops(defaults.max_hops if max_hops is None else max_hops),
+            graph_context=given.of_kind(include_graph_context, "include_graph_context", bool),
+            parents=given.of_kind(
+                self.settings.chunking.parents if expand_parents is None else expand_parents,
+                "expand_parents",
+                bool,
+            ),
             settings=defaults,
             archive=self._penalty,
         )

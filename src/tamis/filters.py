@@ -3,19 +3,19 @@
 A filter is `And`, `Or` or `Not` over atoms, and means one thing everywhere. `And(())` lets
 everything through and `Or(())` nothing. An atom is complete in itself (a workspace carries its
 folders, `archived` its patterns), so that reading a filter needs nothing else. Atoms are about a
-document, except `Type` and `Language`, which are about a chunk. `str(filter)` is its text in the
-query language; `tamis.query.parse_filter` reads it back.
+document, except `Type` and `Language`, which are about a chunk, and `Tag`, which is about both.
+`str(filter)` is its text in the query language; `tamis.query.parse_filter` reads it back.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tamis.gitignore import PatternList
-from tamis.languages import KNOWN_EXTENSIONS, extension, without_known_extension
+from tamis.languages import CHUNK_TYPES, KNOWN_EXTENSIONS, LANGUAGES, extension, without_known_extension
 from tamis.model import Facts
 
 _BARE: Final = re.compile(r'[^\s"()\[\]\\|:-][^\s"()\[\]\\|]*')
@@ -161,12 +161,18 @@ class Workspace(Atom):
 
 @dataclass(frozen=True, slots=True)
 class Tag(Atom):
-    """Documents that carry a tag, in whatever case."""
+    """Documents that carry a tag, or one nested in it, in whatever case; and rows that imply it."""
 
     name: str
 
     def matches(self, facts: Facts) -> bool:
-        return nfc(self.name) in facts.tags
+        name = nfc(self.name)
+        return name in facts.tags or any(tag.startswith(f"{name}/") for tag in facts.tags)
+
+    @property
+    def implied(self) -> "Filter":
+        """The rows that have the tag by being what they are: `code`, `python`, `definitions`..."""
+        return _implied(self.name)
 
     def __str__(self) -> str:
         return f"tag:{quoted(self.name)}"
@@ -317,9 +323,26 @@ def allows(filter: Filter, facts: Facts, chunk_type: str, language: str | None) 
             return chunk_type == name
         case Language(name):
             return language == name
+        case Tag():
+            return filter.matches(facts) or allows(filter.implied, facts, chunk_type, language)
         case Atom():
             return filter.matches(facts)
     raise TypeError(f"{filter!r} is no filter")
+
+
+@cache
+def _implied(tag: str) -> Filter:
+    if tag in CHUNK_TYPES:
+        return Type(tag)
+    if tag in LANGUAGES:
+        return Language(tag)
+    if tag == "code":
+        return any_of(map(Type, ("definitions", "symbols", "code_block")))
+    if tag == "markdown":
+        return Type("documentation") & Path(
+            ("*.[mM][dD]", "*.[mM][dD][xX]", "*.[mM][aA][rR][kK][dD][oO][wW][nN]")
+        )
+    return NOTHING
 
 
 def nfc(path: str) -> str:

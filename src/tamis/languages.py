@@ -6,7 +6,7 @@ ChunkType = Literal["documentation", "code_block", "symbols", "definitions", "da
 CHUNK_TYPES: Final[tuple[str, ...]] = get_args(ChunkType)
 
 MARKDOWN: Final = frozenset({".md", ".markdown", ".mdx"})
-PROSE: Final = MARKDOWN | {".txt", ".rst", ".adoc", ".org", ".tex"}
+PROSE: Final = MARKDOWN | {".txt", ".rst", ".ipynb", ".adoc", ".org", ".tex"}
 
 _CODE: Final[dict[str, tuple[str, ...]]] = {
     "bash": (".sh", ".bash", ".zsh"),
@@ -43,6 +43,23 @@ _DATA: Final[dict[str, tuple[str, ...]]] = {
     "xml": (".xml",),
     "yaml": (".yaml", ".yml"),
 }
+# What people write after the fence of a code block, where it is neither the name nor an extension.
+_OTHER_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "bash": ("shell", "console", "shell-session", "shellsession", "terminal", "ksh", "posix-sh"),
+    "cpp": ("c++",),
+    "csharp": ("c#",),
+    "css": ("sass",),
+    "go": ("golang",),
+    "html": ("xhtml", "html5"),
+    "ini": ("dosini", "editorconfig"),
+    "javascript": ("node", "ecmascript"),
+    "json": ("json5", "jsonc", "ndjson"),
+    "python": ("python2", "python3", "py3", "ipython", "ipython2", "ipython3", "pycon"),
+    "r": ("rlang", "rscript", "ir"),
+    "ruby": ("irb",),
+    "sql": ("mysql", "plsql", "postgres", "postgresql", "psql", "sqlite", "tsql"),
+    "xml": ("svg", "xsd", "xslt"),
+}
 
 
 def _by_extension(table: dict[str, tuple[str, ...]]) -> dict[str, str]:
@@ -52,6 +69,11 @@ def _by_extension(table: dict[str, tuple[str, ...]]) -> dict[str, str]:
 CODE_LANGUAGE: Final = _by_extension(_CODE)
 DATA_LANGUAGE: Final = _by_extension(_DATA)
 LANGUAGES: Final = tuple(sorted({*_CODE, *_DATA}))
+_BY_NAME: Final[dict[str, str]] = {
+    **{suffix[1:]: language for suffix, language in (CODE_LANGUAGE | DATA_LANGUAGE).items()},
+    **{name: language for language, names in _OTHER_NAMES.items() for name in names},
+    **{language: language for language in LANGUAGES},
+}
 KNOWN_EXTENSIONS: Final = frozenset({*PROSE, *CODE_LANGUAGE, *DATA_LANGUAGE})
 
 
@@ -71,6 +93,11 @@ def without_known_extension(path: str) -> str:
 def language_of(path: str) -> str | None:
     suffix = extension(path)
     return CODE_LANGUAGE.get(suffix) or DATA_LANGUAGE.get(suffix)
+
+
+def language_named(name: str) -> str | None:
+    """The language that people mean by a name, as after a code fence: `py`, `Shell`, `c++`, `.rb`."""
+    return _BY_NAME.get(name.lower().lstrip("."))
 
 
 def chunk_type_of(path: str) -> ChunkType:

@@ -9,7 +9,8 @@ from tamis.languages import ChunkType, without_known_extension
 
 INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
 
-Lane = Literal["meaning", "words"]
+Lane = Literal["meaning", "words", "code", "links"]
+LinkType = Literal["wikilink", "embed", "markdown", "related", "import"]
 SkipReason = Literal[
     "ignored", "binary", "too large", "unreadable", "outside the root", "link", "not a regular file"
 ]
@@ -38,11 +39,28 @@ class Chunk:
     end_line: int
     chunk_type: ChunkType
     language: str | None = None
+    names: tuple[str, ...] = ()  # of what it defines, as a qualified name: `Client.retry`
+    parent: int | None = None  # which of the document's parents it lies in
 
-    @property
-    def embedding_text(self) -> str:
-        """What the embedder reads: the breadcrumb gives the passage its context (P2)."""
-        return f"{self.header_path}\n\n{self.content}" if self.header_path else self.content
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The section around small chunks: shown in their place, never searched itself (P13)."""
+
+    content: str
+    header_path: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A reference as its document writes it. What it leads to depends on which documents there are."""
+
+    type: LinkType
+    target: str  # a path or a name, decoded, without its anchor
+    anchor: str = ""  # the heading it points at, where it names one
+    ordinal: int | None = None  # the chunk it stands in; None for one that the whole document has
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,8 @@ class FrontMatter:
     author: str = ""
     category: str = ""
     modified: float | None = None  # seconds since the epoch
+    related: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()  # its values that hold wiki links, as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +88,8 @@ class Document:
     front: FrontMatter
     modified: float
     chunks: tuple[Chunk, ...]
+    links: tuple[Link, ...] = ()
+    parents: tuple[Parent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +127,8 @@ class Passage:
     language: str | None
     modified: float
     tags: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    parent: int | None = None
 
     @property
     def position(self) -> tuple[str, int]:
@@ -179,6 +203,23 @@ class WhyNot:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """A document that is linked with what was found, and the link that led there."""
+
+    path: str
+    chunk_id: str  # its passage that is nearest to the question, or under the heading that the link names
+    header_path: str
+    hops: int
+    score: float
+    link: LinkType
+    source: str  # the link's own ends: one of them is `path` or on the way to it
+    target: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The answer: results, how they came about, and which index they come from."""
 
@@ -191,9 +232,12 @@ class Found:
     index: IndexState
     hints: tuple[str, ...] = ()
     why_not: WhyNot | None = None
+    graph_context: tuple[Related, ...] | None = None  # None: not asked for
 
     def to_dict(self) -> dict[str, Any]:
-        asked = {"why_not": self.why_not.to_dict()} if self.why_not else {}
+        asked: dict[str, Any] = {"why_not": self.why_not.to_dict()} if self.why_not else {}
+        if self.graph_context is not None:
+            asked["graph_context"] = [related.to_dict() for related in self.graph_context]
         return asked | {
             "query": self.query,
             "filter": self.filter,
@@ -237,8 +281,24 @@ class Report:
         return plain | {"skipped": skipped, "skipped_by_reason": by_reason, "warnings": list(self.warnings)}
 
 
+def embedding_text(title: str, chunk: Chunk) -> str:
+    """What the embedder reads: the breadcrumb gives the passage its context (P2).
+
+    It begins with the document's title, unless the headings do: half of all notes have no heading of
+    their own, and code has only the name of its file.
+    """
+    trail = chunk.header_path
+    if title and trail != title and not trail.startswith(f"{title} > "):
+        trail = f"{title} > {trail}" if trail else title
+    return f"{trail}\n\n{chunk.content}" if trail else chunk.content
+
+
 def chunk_id(path: str, ordinal: int) -> str:
     return f"{path}#{ordinal}"
+
+
+def parent_id(path: str, number: int) -> str:
+    return f"{path}#parent-{number}"
 
 
 def doc_id(path: str) -> str:

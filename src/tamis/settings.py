@@ -28,6 +28,13 @@ class SearchSettings:
     limit: int = key(5, "How many results an answer has at most.", low=1, high=100)
     semantic_weight: float = key(1.0, "Weight of the meaning lane in the fusion; 0 turns it off.", low=0)
     keyword_weight: float = key(1.0, "Weight of the words lane in the fusion; 0 turns it off.", low=0)
+    code_search_enabled: bool = key(True, "Search identifiers, symbols and paths too (the code lane).")
+    code_search_weight: float = key(1.0, "Weight of the code lane in the fusion; 0 turns it off.", low=0)
+    named_boost: float = key(
+        2.0, "Factor for a passage that defines the symbol, or is in the file, that a question names.", low=1
+    )
+    graph_weight: float = key(1.0, "Weight of the links lane in the fusion; 0 turns it off.", low=0)
+    max_hops: int = key(1, "How far the links lane goes from the best hits; 0 turns it off.", low=0, high=3)
     rrf_k_constant: int = key(60, "The k of reciprocal rank fusion: larger flattens the ranks.", low=1)
     min_confidence: float = key(
         0.0, "Results scored lower than this are dropped; 0 keeps all.", low=0, high=1
@@ -50,6 +57,30 @@ class ChunkingSettings:
     min_chars: int = key(200, "Sections shorter than this join the next one.", low=0)
     max_chars: int = key(1500, "Longer sections are split.", low=100)
     overlap_chars: int = key(100, "How much of its end a split piece shares with the next.", low=0)
+    parents: bool = key(
+        False, "Index on two levels: small passages are searched, the section around them is shown."
+    )
+    parent_min_chars: int = key(1500, "With parents: shorter sections join the next one.", low=0)
+    parent_max_chars: int = key(2000, "With parents: longer sections are split.", low=200)
+    parent_overlap_chars: int = key(200, "With parents: what two pieces of a section share.", low=0)
+    child_min_chars: int = key(400, "With parents: shorter passages join the next one.", low=0)
+    child_max_chars: int = key(600, "With parents: longer passages are split.", low=100)
+    child_overlap_chars: int = key(100, "With parents: what two passages share.", low=0)
+
+    @property
+    def smallest(self) -> int:
+        """The size that anything fits which fits at all, on either level."""
+        return min(self.parent_max_chars, self.child_max_chars) if self.parents else self.max_chars
+
+    def of_parents(self) -> "ChunkingSettings":
+        """The sizes that sections are cut to, with parents."""
+        low, high = self.parent_min_chars, self.parent_max_chars
+        return replace(self, min_chars=low, max_chars=high, overlap_chars=self.parent_overlap_chars)
+
+    def of_children(self) -> "ChunkingSettings":
+        """The sizes that passages are cut to within a section, with parents."""
+        low, high = self.child_min_chars, self.child_max_chars
+        return replace(self, min_chars=low, max_chars=high, overlap_chars=self.child_overlap_chars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +94,9 @@ class FieldSettings:
     author: float = key(1.0, "Weight of words in the author's name.", low=0)
     category: float = key(1.0, "Weight of words in the category.", low=0)
     body: float = key(1.0, "Weight of words in the passage itself.", low=0)
+    symbols: float = key(5.0, "Code lane: weight of the names that a passage defines.", low=0)
+    path: float = key(2.0, "Code lane: weight of the file's path and name.", low=0)
+    code: float = key(1.0, "Code lane: weight of identifiers in the passage itself.", low=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +161,8 @@ ENVIRONMENT_NAMES: Final = {
     "GRAPHRAG_DEFAULT_EXCLUSIONS": "ignore.default_exclusions",
     "GRAPHRAG_ARCHIVE_PATTERNS": "archive.patterns",
 }
+# Other names of keys: the seeds' own, where a better place was found for them (C57).
+OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
 _WORDS: Final = {
@@ -238,6 +274,7 @@ def _lay_environment(settings: Settings, environment: Mapping[str, str]) -> Sett
 
 
 def _set(settings: Settings, name: str, value: object, source: str) -> Settings:
+    name = OTHER_NAMES.get(name, name)
     section, _, last = name.partition(".")
     known = [k for k in all_keys() if k.startswith(f"{section}.")]
     if name not in known:
@@ -308,7 +345,7 @@ WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
 
 
 def _check(settings: Settings) -> Settings:
-    sizes, way = settings.chunking, settings.search.workspace_filtering
+    way = settings.search.workspace_filtering
     if way not in WORKSPACE_FILTERING:
         raise BadSetting(
             f"search.workspace_filtering is {way!r}", hint=f"allowed: {', '.join(WORKSPACE_FILTERING)}"
@@ -318,12 +355,18 @@ def _check(settings: Settings) -> Settings:
             "search.semantic_weight and search.keyword_weight are both 0: nothing would be searched",
             hint="give one of them a weight",
         )
+    chunking = settings.chunking
+    for sizes in (chunking, chunking.of_parents(), chunking.of_children()):
+        _check_sizes(sizes)
+    return settings
+
+
+def _check_sizes(sizes: ChunkingSettings) -> None:
     if sizes.min_chars > sizes.max_chars or sizes.overlap_chars * 2 > sizes.max_chars:
         raise BadSetting(
             f"chunking sizes {sizes.min_chars}, {sizes.max_chars}, {sizes.overlap_chars} do not fit together",
-            hint="min_chars must not exceed max_chars, and overlap_chars not half of it",
+            hint="the smallest must not exceed the largest, and the overlap not half of it",
         )
-    return settings
 
 
 def _section_names() -> tuple[str, ...]:

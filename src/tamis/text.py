@@ -9,6 +9,7 @@ import hashlib
 import re
 import threading
 import unicodedata
+from collections.abc import Callable
 from itertools import chain, pairwise
 from typing import Final
 
@@ -76,28 +77,34 @@ def words(text: str) -> list[str]:
 
 
 class TermNumbers(dict[str, tuple[int, ...]]):
-    """Numbers the terms of many texts: from a word to its terms by number, made on first sight."""
+    """Numbers the terms of many texts: from a token to its terms by number, made on first sight."""
 
-    def __init__(self) -> None:
+    def __init__(self, split: Callable[[str], list[str]], terms_of: Callable[[str], tuple[str, ...]]) -> None:
         super().__init__()
         self.names: list[str] = []  # what the numbers stand for
         self._number: dict[str, int] = {}
+        self._split, self._terms_of = split, terms_of
 
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        numbers = tuple(map(self._of_term, _for_thread.terms[word]))
-        if len(word) <= _LONGEST_TERM:
-            self[word] = numbers
+    def __missing__(self, token: str) -> tuple[int, ...]:
+        numbers = tuple(map(self._of_term, self._terms_of(token)))
+        if len(token) <= _LONGEST_TERM:
+            self[token] = numbers
         return numbers
 
     def of(self, text: str) -> list[int]:
-        """The terms of a text by number: `words`, with numbers for names."""
-        return list(chain.from_iterable(map(self.__getitem__, _split(text))))
+        """The terms of a text by number."""
+        return list(chain.from_iterable(map(self.__getitem__, self._split(text))))
 
     def _of_term(self, term: str) -> int:
         number = self._number.setdefault(term, len(self.names))
         if number == len(self.names):
             self.names.append(term)
         return number
+
+
+def word_numbers() -> TermNumbers:
+    """Numbers for the terms that `words` gives."""
+    return TermNumbers(_split, _for_thread.terms.__getitem__)
 
 
 def _split(text: str) -> list[str]:
@@ -125,6 +132,11 @@ def _pairs(word: str) -> tuple[str, ...]:
 def tag_name(tag: str) -> str:
     """Tags compare without case and without the `#` that notes write before them (C102)."""
     return unicodedata.normalize("NFC", _AROUND_TAG.sub("", tag).casefold())
+
+
+def storable(text: str) -> str:
+    """The text without halves of characters, which JSON may spell (`"\\ud800"`) and no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def text_hash(text: str) -> bytes:

@@ -251,6 +251,85 @@ def test_one_line_of_two_megabytes(run, tmp_path):
     assert run("search", "alpha", tmp_path, "--json").paths[0] == "long.md"
 
 
+HOSTILE = {
+    "a line of 5 MB": ("a.md", "'word ' * 1_000_000"),
+    "100,000 headings": ("a.md", "''.join(f'{\"#\" * (1 + n % 6)} h{n}\\n' for n in range(100_000))"),
+    "lists, 2,000 deep": ("a.md", "''.join('  ' * n + '- a\\n' for n in range(2_000))"),
+    "lists, 10,000 deep on one line": ("a.md", "'- ' * 10_000 + 'a'"),
+    "quotations, 10,000 deep": ("a.md", "'>' * 10_000 + ' a'"),
+    "brackets, 10,000 deep": ("a.md", "'[' * 10_000 + 'a' + ']' * 10_000"),
+    "wiki links that never close": ("a.md", "'[[' * 1_000_000"),
+    "embeds that never close": ("a.md", "'![[' * 500_000"),
+    "100,000 links": ("a.md", "'[[a]] ' * 100_000"),
+    "100,000 code blocks": ("a.md", "'```\\nx\\n```\\n' * 100_000"),
+    "a table of 100,000 rows": ("a.md", "'|a|b|\\n|-|-|\\n' + '|c|d|\\n' * 100_000"),
+    "a list before a million blank lines": ("a.md", "'- a\\n' + '\\n' * 1_000_000"),
+    "tabs": ("a.md", "'\\t' * 1_000_000 + 'x\\n\\t- a\\n\\t\\t- b\\n'"),
+    "NUL bytes": ("a.md", "'# a\\0b\\n\\n' + 'c\\0' * 100_000"),
+    "halves of characters": ("a.md", "'# a\\udc80\\n\\n[[b\\ud800]] #c\\udfff\\n' * 1_000"),
+    "a YAML bomb": ("a.md", "'---\\na: &a [x]\\nb: &b [*a, *a]\\nc: [*b, *b]\\n---\\ntext'"),
+    "titles without end": ("a.rst", "'ab\\n==\\n\\n' * 100_000"),
+    "blank lines after two colons": ("a.rst", "'a::\\n' + ' \\n' * 500_000"),
+    "backquotes": ("a.rst", "'`' * 1_000_000 + ':doc:`' * 100_000"),
+    "a notebook that is no JSON": ("a.ipynb", "'no JSON\\n' * 100_000"),
+    "a notebook of brackets": ("a.ipynb", "'{\"cells\": ' + '[' * 500_000"),
+    "a notebook with a huge number": (
+        "a.ipynb",
+        '\'{"cells": [{"source": "a"}], "x": \' + \'9\' * 500_000 + \'}\'',
+    ),
+    "a notebook of 10,000 cells": (
+        "a.ipynb",
+        "'{\"cells\": [' + ','.join(['{\"source\": \"# a\"}'] * 10_000) + ']}'",
+    ),
+}
+PARSE_IN_LITTLE_MEMORY = """
+import resource, sys
+from tamis.ingest.parse import parse
+from tamis.ingest.read import Source
+from tamis.settings import ChunkingSettings
+text = {text}
+limit = 1_000_000_000
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for sizes in (ChunkingSettings(), ChunkingSettings(parents=True)):
+    document, warning = parse(Source({path!r}, text, b"", len(text), 0, 0, 0, 0), sizes)
+    assert document.chunks
+    assert all(len(chunk.content) <= sizes.max_chars for chunk in document.chunks)
+    assert max(chunk.end_line for chunk in document.chunks) <= text.count("\\n") + 1
+print(warning)
+"""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_documents_made_to_break_a_parser(name):
+    """In a process of its own with 1 GB of memory: it ends, with passages, whatever the text is."""
+    path, text = HOSTILE[name]
+    script = PARSE_IN_LITTLE_MEMORY.format(text=text, path=path)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    warned = "no notebook" in ran.stdout or "front matter" in ran.stdout
+    assert warned == (name in {"a YAML bomb", "a notebook that is no JSON", "a notebook of brackets"})
+
+
+def test_bad_documents_are_indexed_with_a_warning(run, tmp_path):
+    """The rest goes on; a line end may be any of the three."""
+    files = {
+        "bomb.md": "---\na: &a [x]\nb: [*a]\n---\nalpha bomb\n",
+        "book.ipynb": "alpha, but no notebook",
+        "mac.md": "# One\r\ralpha mac\r\r## Two\r\rbeta\r",
+        "good.md": "alpha good",
+    }
+    write_files(tmp_path, files)
+    done = run("index", tmp_path, "--json")
+    assert (done.code, done.answer["indexed"]) == (0, 4)
+    assert len(done.answer["warnings"]) == 2
+    found = run("search", "alpha", tmp_path, "--json")
+    assert sorted(found.paths) == sorted(files)
+    (mac,) = [result for result in found.answer["results"] if result["path"] == "mac.md"]
+    assert (mac["header_path"], mac["start_line"], mac["end_line"]) == ("One > Two", 1, 7)
+
+
 def test_links_pipes_and_strange_names(run, root, tmp_path):
     """Loops cannot happen, nothing outside the root is read, nothing waits for a pipe."""
     outside = write_files(tmp_path / "outside", {"secret.md": "alpha secret"})

@@ -289,7 +289,7 @@ def test_a_score_by_hand(tmp_path):
     assert found == pytest.approx({("a.txt", 0): expected}, rel=1e-6)
 
 
-@pytest.mark.parametrize("field", words.FIELDS)
+@pytest.mark.parametrize("field", words.WORD_FIELDS)
 def test_every_field_weight_changes_scores_as_the_formula_says(field, tmp_path):
     """R002-012: a knob that exists works; without its field a term leaves no posting."""
     files = {
@@ -300,7 +300,7 @@ def test_every_field_weight_changes_scores_as_the_formula_says(field, tmp_path):
     write_files(tmp_path, files)
     seen = []
     for boost in (0.0, 1.0, 7.5):
-        flags = {f"fields__{name}": 0.0 for name in words.FIELDS} | {f"fields__{field}": boost}
+        flags = {f"fields__{name}": 0.0 for name in words.WORD_FIELDS} | {f"fields__{field}": boost}
         with opened(open_corpus(tmp_path, **flags)) as snapshot:
             oracle = naive_snapshot(tmp_path, test_settings(tmp_path, **flags))
             found = worded(snapshot, ["alpha"], snapshot.allow(f.EVERYTHING))
@@ -594,7 +594,7 @@ def test_embedding_includes_header_path(tmp_path):
     _indexed_with(recording, root).close()
     passage = "Search > Fusion Algorithm\n\n## Fusion Algorithm\n\nConfiguration options..."
     assert passage in recording.texts
-    assert "No heading here." in recording.texts
+    assert "b.txt\n\nNo heading here." in recording.texts  # its title stands in for headings
 
 
 def test_the_same_text_under_two_headings_has_two_vectors(tmp_path):

@@ -102,7 +102,14 @@ def spoken(tag: str) -> str:
 
 
 def tagged(*tags: str):
-    return lambda row: {spoken(tag) for tag in tags} <= {spoken(tag) for tag in row.tags}
+    return lambda row: {spoken(tag) for tag in tags} <= {spoken(tag) for tag in row.tags} | implied(row)
+
+
+def implied(row: Row) -> set[str]:
+    """R004-031: code is tagged with what it is, and so are documents."""
+    if row.kind == "documentation":
+        return {"documentation", "markdown"} if row.path.endswith(".md") else {"documentation"}
+    return {row.kind, row.language} | ({"code"} if row.kind == "definitions" else set())
 
 
 # --- Tags -----------------------------------------------------------------------------------------
@@ -219,7 +226,8 @@ def test_type_tag_and_language_together(corpus):
     assert ask(corpus, chunk_types=["documentation"], tags=["architecture"]) == {"docs/d.md", "notes/g.md"}
     assert ask(corpus, chunk_types=["definitions"], languages=["go", "yaml"]) == {"src/l.go"}
     assert ask(corpus, chunk_types=["data"], tags=["go"]) == set()
-    assert ask(corpus, languages=["go"], tags=["go"]) == set()
+    assert ask(corpus, languages=["go"], tags=["go"]) == {"src/l.go"}  # code has its language for a tag
+    assert ask(corpus, languages=["go"], tags=["architecture"]) == set()
 
 
 # --- Author and category --------------------------------------------------------------------------

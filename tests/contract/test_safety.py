@@ -80,7 +80,7 @@ def test_a_shipped_database_cannot_name_folders_elsewhere(tmp_path):
     with pytest.raises(IndexDamaged, match="impossible name"):
         corpus.search("alpha")
     corpus.rebuild()
-    assert sorted(p.name for p in victim.iterdir()) == ["rows.bin", "vectors.bin", "words.bin"]
+    assert sorted(p.name for p in victim.iterdir()) == ["code.bin", "rows.bin", "vectors.bin", "words.bin"]
     assert corpus.search("alpha").results[0].path == "a.md"
     corpus.close()
 

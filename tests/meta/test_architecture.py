@@ -15,7 +15,18 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 # From the bottom up. A module may import modules of its own layer and of those below, never above.
 LAYERS = (
-    {"model", "errors", "languages", "text", "gitignore", "filters", "query", "settings"},
+    {
+        "model",
+        "errors",
+        "languages",
+        "text",
+        "identifiers",
+        "links",
+        "gitignore",
+        "filters",
+        "query",
+        "settings",
+    },
     {"ingest", "models", "engine"},
     {"build", "search"},
     {"corpus", "arguments", "answers", "survey"},
@@ -32,6 +43,8 @@ LIBRARIES = {
     "tokenizers": "tamis/models/encoder.py",
     "Stemmer": "tamis/text.py",
     "yaml": "tamis/ingest/frontmatter.py",
+    "pyromark": "tamis/ingest/markdown.py",
+    "tree_sitter": "tamis/ingest/grammars.py",
     "rich": "tamis/doors/progress.py",
 }
 EMPTY_NAMES = (

@@ -10,7 +10,10 @@ import pytest
 
 from conftest import write_files
 
-HEAVY = ("numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "rich")
+HEAVY = (
+    "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",
+    "tree_sitter",
+)  # fmt: skip
 SPY = """
 import json, sys
 sys.argv = {arguments!r}

@@ -10,15 +10,28 @@ import pytest
 
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus, index_directory
+from tamis.engine import Edge
+from tamis.filters import EVERYTHING
+from tamis.query import parse_filter
 
 SMALL_CHUNKS = {"chunking__min_chars": 0, "chunking__max_chars": 150, "chunking__overlap_chars": 30}
+TWO_LEVELS = {
+    "chunking__parents": True, "chunking__parent_min_chars": 0, "chunking__parent_max_chars": 400,
+    "chunking__parent_overlap_chars": 50, "chunking__child_min_chars": 0, "chunking__child_max_chars": 150,
+    "chunking__child_overlap_chars": 30,
+}  # fmt: skip
 WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token", "queue", "index", "naïve")
 FOLDERS = ("", "docs/", "docs/api/", "notes/", "src/", "archive/")
 SUFFIXES = (".md", ".md", ".md", ".py", ".txt")
 FIRST_DAY, LAST_DAY = 1767225600, 1798761600  # the year 2026, in seconds
 STEPS = 300
+LINKS = (
+    "[[{stem}]]", "[[docs/{stem}|text]]", "![[{stem}#alpha]]", "[text]({stem}.md)", "[text](../{stem}.md)",
+    "[text](/notes/{stem}.md)", "[[The {stem}]]",
+)  # fmt: skip
 FILTERS = (
     "", "path:docs/**", "-file:a1.md", "tag:draft", "-tag:draft | lang:python", "type:definitions",
+    "-type:code_block", "tag:code", "-file:[a b c1]",
     "after:2026-04-01", "before:2026-06", "after:2026-03 before:2026-09-15", "-after:2026-07-01 under:docs",
 )  # fmt: skip
 
@@ -65,16 +78,34 @@ class Tree:
         self.stamp(self.dice.choice(self.files()))
 
     def some_path(self) -> Path:
-        name = f"{self.dice.choice('abc')}{self.dice.randrange(9)}{self.dice.choice(SUFFIXES)}"
-        return self.root / self.dice.choice(FOLDERS) / name
+        return self.root / self.dice.choice(FOLDERS) / f"{self.some_stem()}{self.dice.choice(SUFFIXES)}"
+
+    def some_stem(self) -> str:
+        return f"{self.dice.choice('abc')}{self.dice.randrange(9)}"
 
     def write(self, file: Path) -> None:
-        sentence = " ".join(self.dice.choices(WORDS, k=self.dice.randint(1, 50)))
-        front = "---\ntags: [draft]\n---\n" if self.dice.random() < 0.3 else ""
-        heading = f"# {self.dice.choice(WORDS)}\n\n" if self.dice.random() < 0.6 else ""
-        text = front + heading + sentence if file.suffix == ".md" else sentence
+        texts = {".md": self.some_page, ".py": self.some_code}
+        text = texts.get(file.suffix, self.some_sentence)()
         write_files(self.root, {str(file.relative_to(self.root)): text})
         self.stamp(file)
+
+    def some_sentence(self) -> str:
+        return " ".join(self.dice.choices(WORDS, k=self.dice.randint(1, 50)))
+
+    def some_page(self) -> str:
+        tags = "tags: [draft]\n" if self.dice.random() < 0.3 else ""
+        related = f"related: [{self.some_stem()}]\n" if self.dice.random() < 0.2 else ""
+        aliases = f"aliases: [The {self.some_stem()}]\n" if self.dice.random() < 0.2 else ""
+        heading = f"# {self.dice.choice(WORDS)}\n\n" if self.dice.random() < 0.6 else ""
+        block = f"\n\n```python\n{self.some_code()}```\n" if self.dice.random() < 0.2 else ""
+        links = " ".join(
+            self.dice.choice(LINKS).format(stem=self.some_stem()) for _ in range(self.dice.randint(0, 8))
+        )
+        return f"---\n{tags}{related}{aliases}---\n{heading}{self.some_sentence()} {links}{block}"
+
+    def some_code(self) -> str:
+        name = "_".join(self.dice.choices(WORDS[:-1], k=2))
+        return f"import {self.some_stem()}\n\n\ndef {name}():\n    return {self.dice.choice(WORDS[:-1])}\n"
 
     def stamp(self, file: Path) -> None:
         moment = self.dice.randint(FIRST_DAY, LAST_DAY)
@@ -82,10 +113,13 @@ class Tree:
 
     def question(self) -> dict[str, Any]:
         return {
-            "query": " ".join(self.dice.choices((*WORDS, "unheard"), k=self.dice.randint(1, 4))),
+            "query": " ".join(self.dice.choices((*WORDS, "unheard", "a1.md"), k=self.dice.randint(1, 4))),
             "filter": self.dice.choice(FILTERS),
             "limit": self.dice.choice((1, 5, 20, 100)),
             "max_chunks_per_doc": self.dice.choice((None, 1)),
+            "max_hops": self.dice.choice((None, 0, 1, 2, 3)),
+            "include_graph_context": self.dice.random() < 0.5,
+            "expand_parents": self.dice.choice((None, False)),
         }
 
 
@@ -93,9 +127,22 @@ def answers(corpus: Corpus, questions: list[dict[str, Any]]) -> list[Any]:
     """Everything that an answer says of the files: ids, texts, scores, evidence, dates, counts."""
     found = [corpus.search(**question).to_dict() for question in questions]
     return [
-        [answer["results"], answer["stats"], answer["index"]["documents"], answer["index"]["chunks"]]
+        [
+            answer["results"],
+            answer["stats"],
+            answer.get("graph_context"),
+            answer["index"]["documents"],
+            answer["index"]["chunks"],
+        ]
         for answer in found
     ]
+
+
+def graph(corpus: Corpus, **flags: Any) -> set[Edge]:
+    """Every link that leads somewhere, under a filter or none."""
+    with corpus._reader.snapshot() as snapshot:
+        allowed = snapshot.allow(parse_filter(flags.get("filter", ""), corpus.names))
+        return set(snapshot.links(snapshot.documents(EVERYTHING), allowed))
 
 
 def fresh(root: Path, aside: Path, **flags: Any) -> Corpus:
@@ -107,15 +154,15 @@ def fresh(root: Path, aside: Path, **flags: Any) -> Corpus:
     return corpus
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_incremental_equals_rebuild(tmp_path, seed):
-    """R000-036, R002-001: after 300 steps, and on the way, 50 questions are answered alike."""
+@pytest.mark.parametrize(("seed", "sizes"), [(1, SMALL_CHUNKS), (2, SMALL_CHUNKS), (3, TWO_LEVELS)])
+def test_incremental_equals_rebuild(tmp_path, seed, sizes):
+    """R000-036, R002-001, C70: after 300 steps, and on the way, 50 questions are answered alike."""
     root = tmp_path / "root"
     tree = Tree(root, seed)
     for _ in range(12):
         tree.add()
-    written = most_segments = 0
-    with open_corpus(root, **SMALL_CHUNKS) as corpus:
+    written = most_segments = most_links = 0
+    with open_corpus(root, **sizes) as corpus:
         for number in range(1, STEPS + 1):
             tree.step()
             if tree.dice.random() < 0.4:
@@ -125,15 +172,20 @@ def test_incremental_equals_rebuild(tmp_path, seed):
             if number % 60 == 0:
                 corpus.refresh()
                 questions = [tree.question() for _ in range(50 if number == STEPS else 10)]
-                with fresh(root, tmp_path / "aside", **SMALL_CHUNKS) as anew:
+                with fresh(root, tmp_path / "aside", **sizes) as anew:
                     assert answers(corpus, questions) == answers(anew, questions)
+                    for filter in FILTERS:  # noqa: A001
+                        assert graph(corpus, filter=filter) == graph(anew, filter=filter)
+                most_links = max(most_links, len(graph(corpus)))
         assert min(tree.done.values()) > 10, "every kind of step was taken"
         assert written > 3 * most_segments, "there were merges: far more segments were written than stayed"
         assert most_segments > 4, "and several segments at once"
+        assert most_links > 20, "and links"
         corpus.rebuild()
         questions = [tree.question() for _ in range(10)]
-        with fresh(root, tmp_path / "aside", **SMALL_CHUNKS) as anew:
+        with fresh(root, tmp_path / "aside", **sizes) as anew:
             assert answers(corpus, questions) == answers(anew, questions)
+            assert graph(corpus) == graph(anew)
 
 
 def test_a_touched_file_moves_in_time_and_nothing_else(tmp_path):
@@ -208,6 +260,8 @@ def test_files_that_become_ignored_leave_and_come_back(tmp_path):
         {"chunking__min_chars": 0, "chunking__max_chars": 120, "chunking__overlap_chars": 0},
         {"chunking__max_chars": 220},
         {"fields__title": 9.0, "fields__body": 0.5},
+        {"fields__symbols": 0.5, "fields__path": 9.0},
+        TWO_LEVELS,
     ],
 )
 def test_other_settings_index_anew(tmp_path, flags):

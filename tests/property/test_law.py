@@ -1,17 +1,20 @@
 """THE LAW: searching with a filter equals searching an index that never held what the filter keeps out.
 
 Generated corpora (a small vocabulary, so that ties and repeated texts are common), filters and
-questions. Which files a filter allows is read row by row by the oracle; the reference is an index
-of those files alone. Equal means equal: passages, order, scores to the last bit, evidence, counts.
+questions. Which passages a filter allows is read row by row by the oracle; the reference is an index
+of those passages alone. Files link to each other, define and import things, and may be cut on two
+levels. Equal means equal: passages, order, scores to the last bit, evidence, counts.
 """
 
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -19,18 +22,39 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import open_corpus, open_in_steps, test_settings, write_files
-from naive import lets_through, read_documents
+from naive import kept_ordinals, lets_through, pruned, read_documents
+from scripted import parsing
 from tamis import filters as f
 from tamis.corpus import Corpus
-from tamis.model import Found
-from tamis.settings import ArchiveSettings, Settings
+from tamis.ingest.parse import parse
+from tamis.ingest.read import Source
+from tamis.model import Document, Found, Result, chunk_id
+from tamis.settings import ArchiveSettings, ChunkingSettings
 
 SMALL_CHUNKS = {"chunking__min_chars": 0, "chunking__max_chars": 100, "chunking__overlap_chars": 20}
+TWO_LEVELS = {
+    "chunking__parents": True,
+    **{f"chunking__parent_{name}": size for name, size in (("min_chars", 0), ("max_chars", 300))},
+    **{f"chunking__child_{name}": size for name, size in (("min_chars", 0), ("max_chars", 100))},
+    "chunking__parent_overlap_chars": 40,
+    "chunking__child_overlap_chars": 20,
+}
+SIZES = (SMALL_CHUNKS, TWO_LEVELS)
 WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token")
 FOLDERS = ("", "docs/", "docs/api/", "notes/", "archive/")
 STEMS = ("a", "api", "read me", "ünï")
 SUFFIXES = (".md", ".md", ".py", ".txt", ".yaml")
-TAGS = ("draft", "api", "how to")
+TAGS = ("draft", "api", "api/v2", "how to")
+LINKS = (
+    "[[a]]", "[[API|the api]]", "[[docs/a#alpha]]", "![[read me]]", "[[ünï]]", "[[Second Name]]",
+    "[[nowhere]]",
+    "[it](a.md)", "[it](../a.md)", "[it](/docs/api.md#beta)", "[it](read%20me.md)", "[[api/a]]", "[it](api/)",
+)  # fmt: skip
+CODE = (
+    "def alpha_retry(token):\n    return token\n",
+    "import api\nfrom docs import a\n\n\nclass Cache:\n    def retryToken(self):\n        return api.beta\n",
+    "ALPHA = 1\n",
+)
 DAYS = {"2026-01-15": 1768435200, "2026-03-01": 1772323200, "2026-06-30": 1782777600}
 DAY = 86_400
 ARCHIVE = ArchiveSettings().patterns
@@ -51,13 +75,15 @@ class File:
 
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join)
+linking = st.lists(st.sampled_from((*WORDS, *LINKS)), min_size=1, max_size=30).map(" ".join)
 front_matters = st.builds(
-    lambda tags, author, category: (
-        f"---\ntags: {sorted(tags)}\nauthor: {author}\ncategory: {category}\n---\n"
+    lambda tags, author, category, more: (
+        f"---\ntags: {sorted(tags)}\nauthor: {author}\ncategory: {category}\n{more}---\n"
     ),
     st.sets(st.sampled_from(TAGS)),
     st.sampled_from(("Ada", "Grace")),
     st.sampled_from(("guide", "note")),
+    st.sampled_from(("", "related: [docs/a, read me]\n", "aliases: [Second Name]\n")),
 )
 paths = st.builds(
     lambda *parts: "".join(parts), st.sampled_from(FOLDERS), st.sampled_from(STEMS), st.sampled_from(SUFFIXES)
@@ -72,10 +98,13 @@ def corpora(draw: st.DrawFn) -> dict[str, File]:
     for path in sorted(
         draw(st.sets(paths, min_size=1, max_size=14) | st.sets(paths, min_size=8, max_size=14))
     ):
-        body = draw(st.sampled_from(pool) | sentences)
+        body = draw(st.sampled_from(pool) | sentences | linking)
         if path.endswith(".md"):
             heading = draw(st.sampled_from(("", "# alpha\n\n", "# beta\n\n## retry\n\n")))
-            body = draw(st.just("") | front_matters) + heading + body
+            block = draw(st.sampled_from(("", "", *(f"\n\n```python\n{code}```\n\ngamma" for code in CODE))))
+            body = draw(st.just("") | front_matters) + heading + body + block
+        if path.endswith(".py"):
+            body = draw(st.just(body) | st.sampled_from(CODE))
         files[path] = File(body, draw(st.sampled_from(sorted(DAYS))))
     return files
 
@@ -93,8 +122,8 @@ atoms: st.SearchStrategy[f.Filter] = st.one_of(
     ),
     st.builds(lambda one: f.Path((one,)), st.sampled_from(("docs/**", "*.md", "**/a.*", "archive/", "/*"))),
     st.builds(f.Under, st.sampled_from(("docs", "docs/api", "notes", "nowhere"))),
-    st.builds(f.Tag, st.sampled_from((*TAGS, "unknown"))),
-    st.builds(f.Type, st.sampled_from(("documentation", "definitions", "data", "symbols"))),
+    st.builds(f.Tag, st.sampled_from((*TAGS, "unknown", "code", "python", "documentation", "definitions"))),
+    st.builds(f.Type, st.sampled_from(("documentation", "definitions", "data", "symbols", "code_block"))),
     st.builds(f.Language, st.sampled_from(("python", "yaml", "rust"))),
     st.builds(f.Author, st.sampled_from(("ada", "Grace", "Nobody"))),
     st.builds(f.Category, st.sampled_from(("guide", "NOTE"))),
@@ -117,61 +146,98 @@ filters = st.recursive(
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[dict[str, File], list[f.Filter]]:
-    """A corpus, two filters of any shape, and two that are sure to cut it in two."""
+    """A corpus, filters of any shape, two that are sure to cut it in two, and one that cuts through files."""
     files = draw(corpora())
     named = sorted(draw(st.sets(st.sampled_from(sorted(files)), min_size=1)))
     some = f.File(tuple(f"/{path}" for path in named))
-    return files, [*draw(st.lists(filters, min_size=1, max_size=2)), f.Not(some), f.Or((some, draw(atoms)))]
+    through = draw(st.sampled_from((f.Type("documentation"), f.Type("code_block"), f.Tag("code"))))
+    sure = [f.Not(some), f.Or((some, draw(atoms))), draw(st.sampled_from((through, f.Not(through))))]
+    return files, [*draw(st.lists(filters, min_size=1, max_size=1)), *sure]
 
 
 questions = st.fixed_dictionaries(
     {
-        "query": st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=4).map(" ".join),
+        "query": st.lists(
+            st.sampled_from((*WORDS, "unheard", "retryToken", "alpha_retry", "a.md")), min_size=1, max_size=4
+        ).map(" ".join),
         "limit": st.sampled_from((1, 3, 5, 50)),
         "min_score": st.sampled_from((None, 0.0, 0.3, 0.9)),
         "max_chunks_per_doc": st.sampled_from((None, 1, 2)),
+        "max_hops": st.sampled_from((None, 0, 1, 2, 3)),
+        "include_graph_context": st.booleans(),
+        "expand_parents": st.sampled_from((None, True, False)),
     }
 )
 
 
 @contextmanager
-def corpus_of(files: Mapping[str, File], *, in_steps: bool = False) -> Iterator[Corpus]:
-    """An index of the files as if they had been written on their days."""
-    with tempfile.TemporaryDirectory() as folder:
+def corpus_of(
+    files: Mapping[str, File],
+    *,
+    in_steps: bool = False,
+    sizes: Mapping[str, Any] = SMALL_CHUNKS,
+    only: f.Filter = f.EVERYTHING,
+) -> Iterator[Corpus]:
+    """An index of the files as if they had been written on their days, of the allowed passages only."""
+    with tempfile.TemporaryDirectory() as folder, parsing(_parse_what_passes(only)):
         root = Path(folder).resolve()
         texts = {path: file.text for path, file in files.items()}
         if in_steps:
-            corpus = open_in_steps(root, texts, **SMALL_CHUNKS)
-        else:
-            corpus = open_corpus(write_files(root, texts), **SMALL_CHUNKS)
-        for path, file in files.items():
-            os.utime(root / path, (DAYS[file.day], DAYS[file.day]))
-        corpus.refresh()
-        with corpus:
+            open_in_steps(root, texts, **sizes).close()
+        with open_corpus(_written(root, files), **sizes) as corpus:
             yield corpus
 
 
-def kept_by(filter: f.Filter, files: Mapping[str, File]) -> dict[str, File]:
-    """The files that the oracle lets through. Type and language follow the file, so files suffice."""
+def _written(root: Path, files: Mapping[str, File]) -> Path:
+    write_files(root, {path: file.text for path, file in files.items()})
+    for path, file in files.items():
+        os.utime(root / path, (DAYS[file.day], DAYS[file.day]))
+    return root
+
+
+def _parse_what_passes(filter: f.Filter) -> Callable[[Source, ChunkingSettings], tuple[Document, str]]:
+    def parse_some(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
+        document, warning = parse(source, sizes)
+        return pruned(document, filter), warning
+
+    return parse_some
+
+
+def kept_by(
+    filter: f.Filter, files: Mapping[str, File], sizes: Mapping[str, Any] = SMALL_CHUNKS
+) -> dict[str, File]:
+    """The files of which the oracle lets something through."""
     with tempfile.TemporaryDirectory() as folder:
-        root = write_files(Path(folder), {path: file.text for path, file in files.items()})
-        for path, file in files.items():
-            os.utime(root / path, (DAYS[file.day], DAYS[file.day]))
-        kept = {}
-        for document in read_documents(root, Settings()):
-            verdicts = {lets_through(filter, document, chunk) for chunk in document.chunks}
-            assert len(verdicts) <= 1, "a filter that splits a file needs a reference of chunks"
-            if True in verdicts:
-                kept[document.path] = files[document.path]
-        return kept
+        root = _written(Path(folder), files)
+        return {
+            document.path: files[document.path]
+            for document in read_documents(root, test_settings(root, **sizes))
+            if any(lets_through(filter, document, chunk) for chunk in document.chunks)
+        }
 
 
-def comparable(found: Found) -> dict[str, Any]:
+def numbered_back(
+    filter: f.Filter, files: Mapping[str, File], sizes: Mapping[str, Any] = SMALL_CHUNKS
+) -> dict[str, str]:
+    """A pruned index numbers its passages anew: by their names there, their names in the whole one."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = _written(Path(folder), files)
+        return {
+            chunk_id(document.path, new): chunk_id(document.path, old)
+            for document in read_documents(root, test_settings(root, **sizes))
+            for new, old in enumerate(kept_ordinals(document, filter))
+        }
+
+
+def comparable(found: Found, names: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     """Everything an answer says, without what names the index: where it lies and what it holds besides."""
     answer = found.to_dict()
-    results = [{k: v for k, v in result.items() if k != "file_path"} for result in answer["results"]]
+    for item in (*answer["results"], *answer.get("graph_context", ())):
+        item.pop("file_path", None)
+        item["chunk_id"] = names.get(item["chunk_id"], item["chunk_id"])
     stats = {name: count for name, count in answer["stats"].items() if name != "excluded_documents"}
-    return {"results": results, "stats": stats, "query_type": answer["query_type"]}
+    said = {name: answer.get(name) for name in ("results", "query_type", "graph_context")}
+    return said | {"stats": stats}
 
 
 def check_invariants(found: Found, limit: int) -> None:
@@ -181,39 +247,68 @@ def check_invariants(found: Found, limit: int) -> None:
     assert all(0.0 <= score <= 1.0 for score in scores)
     assert scores == sorted(scores, reverse=True)
     for result in found.results:
-        factor = math.prod(result.boosts.values())
-        fused = factor * sum(1.0 / (60 + evidence.rank) for evidence in result.evidence)
-        assert result.raw_score == pytest.approx(fused, rel=1e-12)
-        assert result.score == pytest.approx(fused / (2 / 61), rel=1e-12)
+        assert result.raw_score == pytest.approx(_fused(result), rel=1e-12)
+    # First in meaning, words and (where there are any) links is 1, and nothing is above that.
+    linked = any(e.lane == "links" for result in found.results for e in result.evidence)
+    lanes = (3,) if linked else (2, 3)
+    expected = [[min(_fused(result) / (of / 61), 1.0) for result in found.results] for of in lanes]
+    assert any(scores == pytest.approx(each, rel=1e-12) for each in expected)
     counts = [found.stats[name] for name in FUNNEL]
     assert counts == sorted(counts, reverse=True)
     assert len(scores) == min(limit, counts[-1])
 
 
+def _fused(result: Result) -> float:
+    """What the ranks give: a link vouches for a passage as far as its own score goes."""
+    worth = ((min(e.score, 1.0) if e.lane == "links" else 1.0) / (60 + e.rank) for e in result.evidence)
+    return math.prod(result.boosts.values()) * sum(worth)
+
+
 FUNNEL = (
     "original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup",
-    "after_doc_limit",
+    "after_doc_limit", "after_parent_expansion",
 )  # fmt: skip
 
 
-@examples(100)
-@given(cases(), st.lists(questions, min_size=2, max_size=3))
-def test_filtering_equals_never_having_indexed(case, asked):
-    """R000-035, R000-036, R000-037, R000-053, R000-056, R000-057, R000-058, R000-066, R002-183."""
-    files, chosen = case
-    with corpus_of(files, in_steps=True) as whole:
-        documents = whole.search("alpha", exclude_archived=False).index.documents
-        for filter in chosen:  # noqa: A001
-            kept = kept_by(filter, files)
-            with corpus_of(kept) as part:
-                for question in asked:
-                    found = whole.search(**question, filter=str(filter), exclude_archived=False)
-                    alone = part.search(**question, exclude_archived=False)
-                    assert comparable(found) == comparable(alone), str(filter)
-                    check_invariants(found, question["limit"])
-                    assert found.stats["eligible_documents"] == len(kept)
-                    assert found.stats["excluded_documents"] == documents - len(kept)
-                    assert {result.path for result in found.results} <= kept.keys()
+@pytest.mark.parametrize("sizes", SIZES, ids=["one level", "parents"])
+def test_filtering_equals_never_having_indexed(sizes):
+    """R000-035, R000-036, R000-037, R000-053, R000-056, R000-057, R000-058, R000-066, R000-076, R002-183."""
+    shown: Counter[str] = Counter()
+
+    @examples(60)
+    @given(cases(), st.lists(questions, min_size=2, max_size=3))
+    def check(case, asked):
+        files, chosen = case
+        with corpus_of(files, in_steps=True, sizes=sizes) as whole:
+            documents = whole.search("alpha", exclude_archived=False).index.documents
+            for filter in chosen:  # noqa: A001
+                kept = kept_by(filter, files, sizes)
+                names = numbered_back(filter, kept, sizes)
+                shown["split"] += any(new != old for new, old in names.items())
+                with corpus_of(kept, sizes=sizes, only=filter) as part:
+                    for question in asked:
+                        found = whole.search(**question, filter=str(filter), exclude_archived=False)
+                        alone = part.search(**question, exclude_archived=False)
+                        assert comparable(found) == comparable(alone, names), str(filter)
+                        check_invariants(found, question["limit"])
+                        assert found.stats["eligible_documents"] == len(kept)
+                        assert found.stats["excluded_documents"] == documents - len(kept)
+                        assert {result.path for result in found.results} <= kept.keys()
+                        shown.update(_kinds_of(found))
+
+    check()
+    expected = {"meaning", "words", "code", "links", "split", "neighbours"}
+    assert {kind for kind, count in shown.items() if count > 20} >= expected
+    assert (shown["sections"] > 20) == (sizes is TWO_LEVELS)
+
+
+def _kinds_of(found: Found) -> Iterator[str]:
+    """What an answer is worth as an example: which lanes had a part in it, neighbours, sections."""
+    yield from {evidence.lane for result in found.results for evidence in result.evidence}
+    if found.graph_context:
+        yield "neighbours"
+    if any("#parent-" in result.chunk_id for result in found.results):
+        yield "sections"
 
 
 @dataclass(frozen=True)
@@ -271,10 +366,12 @@ def test_arguments_obey_the_law(files, chosen, question):
     """R000-027, R000-028, R000-029, R000-030: every list of a search, alone and together."""
     with corpus_of(files, in_steps=True) as whole:
         for argument in chosen:
-            with corpus_of(kept_by(argument.meant, files)) as part:
+            kept = kept_by(argument.meant, files)
+            names = numbered_back(argument.meant, kept)
+            with corpus_of(kept, only=argument.meant) as part:
                 found = whole.search(**question, **argument.given)
                 alone = part.search(**question, exclude_archived=False)
-                assert comparable(found) == comparable(alone), str(argument.meant)
+                assert comparable(found) == comparable(alone, names), str(argument.meant)
                 check_invariants(found, question["limit"])
 
 
@@ -422,20 +519,22 @@ def test_weights_and_k_change_the_fusion(tmp_path):
     for name, flags in {
         "plain": {},
         "more words": {"search__keyword_weight": 3.0},
-        "words only": {"search__semantic_weight": 0.0},
+        "words only": {"search__semantic_weight": 0.0, "search__code_search_weight": 0.0},
+        "more code": {"search__code_search_weight": 4.0},
         "flat": {"search__rrf_k_constant": 600},
     }.items():
         with open_corpus(root, **flags) as corpus:
-            found = corpus.search("alpha token own0", limit=100)
+            found = corpus.search("alpha token f105.md", limit=100)
         weights = {
             "meaning": flags.get("search__semantic_weight", 1.0),
-            "words": 3.0 if "more" in name else 1.0,
+            "words": flags.get("search__keyword_weight", 1.0),
+            "code": flags.get("search__code_search_weight", 1.0),
         }
         k = flags.get("search__rrf_k_constant", 60)
         for result in found.results:
-            expected = sum(weights[e.lane] / (k + e.rank) for e in result.evidence)
-            assert result.raw_score == pytest.approx(expected, rel=1e-12)
+            fused = sum(weights[e.lane] / (k + e.rank) for e in result.evidence)
+            assert result.raw_score == pytest.approx(fused * math.prod(result.boosts.values()), rel=1e-12)
         raw[name] = {result.chunk_id: result.raw_score for result in found.results}
         if name == "words only":
             assert {e.lane for result in found.results for e in result.evidence} == {"words"}
-    assert len({tuple(scores.items()) for scores in raw.values()}) == 4
+    assert len({tuple(scores.items()) for scores in raw.values()}) == 5

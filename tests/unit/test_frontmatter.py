@@ -41,6 +41,7 @@ FULL = FrontMatter(
     author="Anna Smith",
     category="guide",
     modified=datetime(2026, 5, 1, tzinfo=UTC).timestamp(),
+    related=("[[Other note]]", "docs/api.md"),
 )
 
 
@@ -50,20 +51,22 @@ FULL = FrontMatter(
         pytest.param(
             "---",
             "title: A title\ndescription: What it says\nkeywords: one, two\ntags: [Draft, area/Work]\n"
-            "aliases:\n  - other name\nauthor: Anna Smith\ncategory: guide\nmodified: 2026-05-01",
+            "aliases:\n  - other name\nauthor: Anna Smith\ncategory: guide\nmodified: 2026-05-01\n"
+            "related: ['[[Other note]]', docs/api.md]",
             id="YAML",
         ),
         pytest.param(
             "+++",
             'title = "A title"\ndescription = "What it says"\nkeywords = ["one", "two"]\n'
             'tags = "#draft, area/work"\naliases = ["other name"]\nauthor = "Anna Smith"\n'
-            'category = "guide"\nmodified = 2026-05-01',
+            'category = "guide"\nmodified = 2026-05-01\nrelated = ["[[Other note]]", "docs/api.md"]',
             id="TOML",
         ),
         pytest.param(
             "---",
             "TITLE: A title\nSummary: What it says\nkeywords: [one, two]\ntags: ['#draft', area/work, Draft]"
-            "\naliases: other name\nauthors: [Anna Smith]\ntype: guide\ndate: 2026-05-01T00:00:00Z",
+            "\nalias: other name\nauthors: [Anna Smith]\ntype: guide\ndate: 2026-05-01T00:00:00Z\n"
+            "related:\n- '[[Other note]]'\n- docs/api.md",
             id="other names and cases",
         ),
     ],
@@ -71,6 +74,95 @@ FULL = FrontMatter(
 def test_fields(fence, block):
     """R002-112, R002-117, R002-121, R002-131: names, fallbacks, lists and texts with commas."""
     assert fields_of(block, fence) == FULL
+
+
+def test_fields_in_json():
+    """The braces are part of the block; a blank line or the end of the file comes after it."""
+    block = (
+        '{\n "title": "A title", "description": "What it says", "keywords": ["one", "two"],\n'
+        '"tags": "draft, area/work", "aliases": ["other name"], "author": "Anna Smith",\n'
+        '"category": "guide", "modified": "2026-05-01", "related": ["[[Other note]]", "docs/api.md"]\n}'
+    )
+    for after in ("", "\n", "\n\nbody", "  \n \nbody"):
+        found, start, warning = front_matter(block + after)
+        assert (found, warning) == (FULL, "")
+        assert (block + after)[start:].strip() == after.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ template }}\n\n",
+        "{% include x %}\n\n",
+        "{/* comment */}\n\n",
+        '{\n"a": 1\n}\ntext',
+        '{"a": 1}\n\n',
+        "{\n}\n",
+    ],
+)
+def test_braces_that_are_no_front_matter(text):
+    assert refused(text) == ""
+
+
+def test_broken_json_stays_text_with_a_warning():
+    for text in (
+        '{\n"a": 1,\n}\n\nbody',
+        '{\n"a": ' + "[" * 30_000 + "\n}\n",
+        '{\n"a": ' + "9" * 9_000 + "\n}\n",
+    ):
+        assert refused(text).startswith("front matter not understood: ")
+
+
+def test_half_a_character_spelled_in_json():
+    found, _, _ = front_matter('{\n"title": "a\\ud800b", "up": "[[\\udfff]]"\n}\n')
+    assert (found.title, found.links) == ("a?b", ("[[?]]",))
+
+
+@pytest.mark.parametrize(
+    ("block", "tags"),
+    [
+        ("tags: one two", ("one", "two")),
+        ("tags: '#one #two/three'", ("one", "two/three")),
+        ("tags: one two, three", ("one two", "three")),
+        ("tags: [one two, three]", ("one two", "three")),
+        ("tag: one", ("one",)),
+        ("tags: []\ntag: [one]", ("one",)),
+        ("tags: one\ntag: two", ("one",)),
+        ("draft: true\ntags: one", ("one", "draft")),
+        ("draft: 'True'", ("draft",)),
+        ("draft: false\ntags: one", ("one",)),
+        ("draft: true\ntags: Draft", ("draft",)),
+        ("draft: [true]", ()),
+    ],
+)
+def test_tags_and_drafts(block, tags):
+    """R002-112: tags as lists, with commas, with blanks; nested ones stay as written."""
+    assert fields_of(block).tags == tags
+
+
+@pytest.mark.parametrize(
+    ("block", "related"),
+    [
+        ("related: [[Note]]", ("Note",)),
+        ("related: [[Note]], [[Other]]", None),
+        ("related:\n- [[Note]]\n- [[Two|text]]", ("Note", "Two|text")),
+        ("related: '[[Note, with comma]], [[Other]]'", ("[[Note, with comma]], [[Other]]",)),
+        ("related: a.md, b.md", ("a.md", "b.md")),
+        ("related: [a.md, {b: c}, 3]", ("a.md", "3")),
+        ("related:", ()),
+    ],
+)
+def test_related(block, related):
+    text = f"---\n{block}\n---\n"
+    if related is None:
+        refused(text)
+    else:
+        assert fields_of(block).related == related
+
+
+def test_values_that_hold_wiki_links():
+    found = fields_of("up: '[[A]]'\nlist: [x, '[[B#C|d]] and [[E]]']\ndeep: {er: '[[F]]'}\nrelated: '[[G]]'")
+    assert found.links == ("[[A]]", "[[B#C|d]] and [[E]]", "[[F]]")
 
 
 def test_without_front_matter_everything_is_empty():
@@ -261,14 +353,14 @@ def test_no_block_raises(block, fence):
 # --- Held to another reader ---------------------------------------------------------------
 
 
-# The cases that are about something else: JSON blocks, and four dashes, which Jekyll does not take either.
-OTHERS = {"tests/json/hello-json.md", "tests/yaml/extra-dash.txt"}
+# Where we differ: four dashes are a rule to Markdown, and no front matter to Jekyll, Hugo or Obsidian.
+OTHERS = {"tests/yaml/extra-dash.txt"}
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the conformance cases are not on this machine")
 def test_the_cases_of_python_frontmatter():
     cases = [case for case in json.loads(CASES.read_text("utf-8")) if case["id"] not in OTHERS]
-    assert len(cases) >= 8
+    assert len(cases) >= 9
     for case in cases:
         text, expected = case["text"], case["expected"]
         found, start, warning = front_matter(text)

@@ -31,7 +31,12 @@ def document_of(text: str, sizes: ChunkingSettings = DEFAULT, path: str = "notes
 
 
 def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
-    return [chunk.header_path for chunk in chunks_of(text, sizes)]
+    """Of all chunks but the code that is part of another."""
+    chunks = chunks_of(text, sizes)
+    prose = [chunk for chunk in chunks if chunk.chunk_type == "documentation"]
+    seen = {line for chunk in prose for line in range(chunk.start_line, chunk.end_line + 1)}
+    alone = [c for c in chunks if c.chunk_type == "documentation" or c.start_line not in seen]
+    return [chunk.header_path for chunk in alone]
 
 
 # --- Headings ------------------------------------------------------------------------
@@ -53,7 +58,13 @@ def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
         pytest.param("One\n===\n---\nb", ["One"], id="a rule below a setext heading"),
         pytest.param("- item\n---\nb", [""], id="a rule below a list"),
         pytest.param("> quote\n---\nb", [""], id="a rule below a quotation"),
-        pytest.param("| a | b |\n---\nb", [""], id="a rule below a table"),
+        pytest.param("| a | b |\n---\nb", ["| a | b |"], id="no table, as its columns are not counted"),
+        pytest.param("| a | b |\n|---|---|\n---\nb", [""], id="a rule below a table"),
+        pytest.param("a\nb\n===\nc", ["a b"], id="setext over two lines"),
+        pytest.param("> # no\n\n- # no\n\n1. a\n\n   # no\n", [""], id="in a quotation, in a list"),
+        pytest.param("# One {#one .x}\na", ["One"], id="an id behind the name"),
+        pytest.param("# a &amp; \\*b\\* <br> [[c|d]] [[e]]\na", ["a & *b* d e"], id="more markup"),
+        pytest.param("<div>\n# no\n</div>\n\n# Yes\na", ["", "Yes"], id="in HTML"),
         pytest.param("#hashtag\ntext", [""], id="a hashtag is no heading"),
         pytest.param("####### seven\ntext", [""], id="seven are too many"),
         pytest.param("    # code\ntext", [""], id="indented code"),
@@ -102,11 +113,18 @@ def test_the_headings_are_those_that_commonmark_sees(blocks):
     """Held to an independent reader of CommonMark: each heading begins a chunk on its own line."""
     text = "\n\n".join(blocks)
     tokens = MarkdownIt().parse(text)
-    seen = [token.map[0] + 1 for token in tokens if token.type == "heading_open"]
-    begun = [chunk.start_line for chunk in chunks_of(text)]
-    lines = text.split("\n")
-    first = next((number for number, line in enumerate(lines, 1) if line.strip()), None)
-    assert begun == sorted({*seen, *([first] if first else [])})
+    seen = {token.map[0] + 1 for token in tokens if token.type == "heading_open"}
+    chunks = chunks_of(text)
+    begun = {chunk.start_line for chunk in chunks if chunk.chunk_type == "documentation"}
+    assert seen <= begun
+    trail_begins = {number for number in begun if number not in seen}
+    assert len(trail_begins) <= 1, "what stands before the first heading"
+
+
+@pytest.mark.parametrize("path", ["a.md", "a.markdown", "a.mdx", "A.MD"])
+def test_all_kinds_of_markdown(path):
+    text = 'import X from "./x"\n\n# One\n\n<X a={1}>\n\ntext\n\n</X>\n'
+    assert document_of(text, path=path).title == "One"
 
 
 def test_title():
@@ -210,9 +228,158 @@ def test_a_fence_that_fits_is_never_cut(before, length, blank_lines):
     text = f"# Top\n\n{above[:before].strip()}\n\n{fence}\n{below}\n"
     assert len(fence) <= 1500
     chunks = chunks_of(text, DEFAULT)
-    assert any(fence in chunk.content for chunk in chunks)
-    for one, two in pairwise(chunks):
+    (code,) = [chunk for chunk in chunks if chunk.chunk_type == "code_block"]
+    assert code.content == body.strip()
+    prose = [chunk for chunk in chunks if chunk.chunk_type == "documentation"]
+    assert all(chunk.content.count("```") in (0, 2) for chunk in prose), "a part of a fence"
+    for one, two in pairwise(prose):
         assert two.content not in one.content, "a chunk of nothing but overlap"
+
+
+# --- Blocks -------------------------------------------------------------------------------
+
+
+def code_of(text: str, sizes: ChunkingSettings = ALONE) -> list[Chunk]:
+    return [chunk for chunk in chunks_of(text, sizes) if chunk.chunk_type == "code_block"]
+
+
+def prose_of(text: str, sizes: ChunkingSettings = ALONE) -> list[Chunk]:
+    return [chunk for chunk in chunks_of(text, sizes) if chunk.chunk_type == "documentation"]
+
+
+def test_a_fence_is_a_chunk_of_its_own_as_well():
+    """R002-086, X7: with its language, its lines and the trail of its section; the text around keeps it."""
+    text = "# Top\n\n## Use\n\nRun it:\n\n```py\nx = 1\n\ny\n```\n\nDone.\n"
+    prose, code = chunks_of(text, DEFAULT)
+    assert "```py\nx = 1\n\ny\n```" in prose.content
+    assert (code.content, code.chunk_type, code.language) == ("x = 1\n\ny", "code_block", "python")
+    assert (code.header_path, code.start_line, code.end_line) == ("Top > Use", 8, 10)
+    assert (prose.ordinal, code.ordinal) == (0, 1)
+
+
+def test_the_trail_of_code_in_sections_that_were_joined():
+    text = "# A\n\n## One\n\n```\na\n```\n\n## Two\n\n```\nb\n```\n"
+    assert [chunk.header_path for chunk in chunks_of(text, DEFAULT)] == ["A", "A > One", "A > Two"]
+
+
+@pytest.mark.parametrize(
+    ("info", "language"),
+    [
+        ("py", "python"), ("Python3", "python"), ("js", "javascript"), ("jsx", "javascript"),
+        ("ts", "typescript"), ("tsx", "typescript"), ("sh", "bash"), ("shell", "bash"), ("console", "bash"),
+        ("c++", "cpp"), ("c#", "csharp"), ("cs", "csharp"), ("yml", "yaml"), ("rs", "rust"), ("rb", "ruby"),
+        ("kt", "kotlin"), ("golang", "go"), ("jsonc", "json"), ("postgresql", "sql"),
+        ("{.python .x}", "python"), ("js title='a'", "javascript"), ("js{1,3}", "javascript"),
+        ("rust,ignore", "rust"), (" go ", "go"), ("", None), ("text", None), ("mermaid", None),
+    ],
+)  # fmt: skip
+def test_the_language_of_a_fence(info, language):
+    """R002-086."""
+    (code,) = code_of(f"a\n\n~~~{info}\nx\n~~~\n")
+    assert code.language == language
+
+
+def test_a_fence_alone_is_only_code():
+    (chunk,) = chunks_of("\n```js\nx\n```\n\n")
+    assert (chunk.chunk_type, chunk.content, chunk.start_line, chunk.ordinal) == ("code_block", "x", 3, 0)
+
+
+def test_fences_that_give_no_code():
+    for text in ("```\n```", "~~~\n\n \n~~~\n", "    indented", "`inline`"):
+        assert code_of(text) == []
+        assert [chunk.content.strip() for chunk in prose_of(text)] == [text.strip()]
+
+
+def test_fences_in_lists_and_quotations():
+    """The exact lines, with what the list or the quotation puts before them."""
+    assert code_of("- a\n\n  ```py\n  x\n   y\n  ```\n")[0].content == "  x\n   y"
+    assert code_of("> ```py\n> x\n> y\n> ```\n")[0].content == "> x\n> y"
+
+
+def test_a_long_fence_is_several_chunks_of_whole_lines():
+    body = "\n".join(f"line{number} = {number}" for number in range(60))
+    code = code_of(f"# H\n\n```py\n{body}\n```\n", SMALL)
+    assert len(code) > 5
+    assert {line for chunk in code for line in chunk.content.split("\n")} == set(body.split("\n"))
+    assert {(chunk.language, chunk.header_path) for chunk in code} == {("python", "H")}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param("\n".join(f"- item {n} of a list" for n in range(5)), id="a list"),
+        pytest.param("| a | b |\n|---|---|\n" + "\n".join(f"| {n} | cell |" for n in range(5)), id="a table"),
+        pytest.param("<div>\n" + "\n".join(f"<p>{n}</p>" for n in range(6)) + "\n</div>", id="HTML"),
+        pytest.param("\n".join(f"    code {n}" for n in range(8)), id="indented code"),
+        pytest.param("1. one\n\n   two\n\n   - three\n\n     four", id="loose items"),
+    ],
+)
+@pytest.mark.parametrize("before", range(10, 120, 11))
+def test_blocks_that_fit_are_whole(block, before):
+    text = ("a" * 9 + " ") * (before // 10) + f"\n\n{block}\n\n" + "after words " * 8
+    chunks = prose_of(text, SMALL)
+    assert any(block in chunk.content for chunk in chunks)
+    marks = [line for line in block.split("\n") if line.strip()]
+    for chunk in chunks:
+        assert block in chunk.content or not any(line in chunk.content.split("\n") for line in marks)
+
+
+def test_a_long_table_is_cut_between_rows():
+    rows = [f"| {number} | {'cell ' * 5}|" for number in range(30)]
+    text = "\n".join(["intro", "", "| a | b |", "|---|---|", *rows])
+    chunks = prose_of(text, SMALL)
+    assert len(chunks) > 5
+    for chunk in chunks:
+        assert all(line in text.split("\n") for line in chunk.content.split("\n"))
+        assert ("| a | b |" in chunk.content) == ("|---|---|" in chunk.content)
+
+
+def test_a_long_list_is_cut_between_items():
+    items = [f"- item {number}\n  goes on\n  and on" for number in range(20)]
+    for chunk in prose_of("\n".join(items), SMALL):
+        assert chunk.content.startswith("- item")
+        assert chunk.content.endswith("and on")
+
+
+# --- Parents ------------------------------------------------------------------------------
+
+TWO_LEVELS = ChunkingSettings(parents=True)
+
+
+def test_parents_and_children():
+    """R002-157, R002-161, R002-162, R002-166: sections of up to 2000 characters, passages of up to 600."""
+    section = "".join(f"## S{n}\n\n{FILLER}\n\n" for n in range(12))
+    document = document_of(f"# Top\n\n{section}", TWO_LEVELS)
+    assert len(document.parents) > 1
+    assert all(1500 <= len(parent.content) <= 2000 for parent in document.parents[:-1])
+    assert all(len(chunk.content) <= 600 for chunk in document.chunks)
+    for chunk in document.chunks:
+        parent = document.parents[chunk.parent]
+        assert chunk.content in parent.content
+        assert parent.start_line <= chunk.start_line <= chunk.end_line <= parent.end_line
+    assert document.chunks[0].header_path == "Top > S0"
+
+
+def test_a_small_document_is_its_own_parent():
+    document = document_of("# A\n\nb\n", TWO_LEVELS)
+    assert [(parent.content, parent.header_path) for parent in document.parents] == [("# A\n\nb", "A")]
+    assert [chunk.parent for chunk in document.chunks] == [0]
+
+
+def test_code_has_the_parent_of_its_section():
+    text = "".join(f"# H{n}\n\n{FILLER * 5}\n\n```py\ncode{n}\n```\n\n" for n in range(3))
+    document = document_of(text, TWO_LEVELS)
+    for number, code in enumerate(chunk for chunk in document.chunks if chunk.chunk_type == "code_block"):
+        assert code.content == f"code{number}"
+        assert document.parents[code.parent].header_path == f"H{number}"
+
+
+@pytest.mark.parametrize("path", ["a.txt", "a.md", "a.rst", "a.unknown"])
+def test_parents_in_every_kind_of_text(path):
+    document = document_of(FILLER * 20, TWO_LEVELS, path)
+    assert len(document.parents) > 2
+    assert {chunk.parent for chunk in document.chunks} == set(range(len(document.parents)))
+    assert document_of(FILLER * 20, DEFAULT, path).parents == ()
 
 
 # --- The law ----------------------------------------------------------------------------
@@ -226,6 +393,16 @@ LINES = st.lists(
     max_size=30,
 )
 SIZES = st.sampled_from([DEFAULT, SMALL, ALONE, ChunkingSettings(0, 100, 50), ChunkingSettings(100, 100, 0)])
+
+
+def fence_lines(lines: list[str], chunk: Chunk) -> set[int]:
+    """The lines around a block of code: its fences may be in no other chunk."""
+    above, below = chunk.start_line - 1, chunk.end_line + 1
+    while above > 1 and not lines[above - 1].strip():
+        above -= 1
+    while below < len(lines) and not lines[below - 1].strip():
+        below += 1
+    return {above, below}
 
 
 def check_law(text: str, chunks: list[Chunk], sizes: ChunkingSettings, first_line: int = 1) -> None:
@@ -244,9 +421,14 @@ def check_law(text: str, chunks: list[Chunk], sizes: ChunkingSettings, first_lin
         assert inner[1:-1] == own[1:-1]
         assert own[-1].startswith(inner[-1]) if len(own) > 1 else True
         covered |= set(range(chunk.start_line, chunk.end_line + 1))
+        if chunk.chunk_type == "code_block":
+            covered |= fence_lines(lines, chunk)
     wanted = {number for number, line in enumerate(lines, 1) if line.strip() and number >= first_line}
     assert wanted <= covered
     for one, two in pairwise(chunks):
+        assert one.start_line <= two.start_line
+    prose = [chunk for chunk in chunks if chunk.chunk_type != "code_block"]
+    for one, two in pairwise(prose):
         assert (one.start_line, one.end_line) <= (two.start_line, two.end_line)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -281,8 +282,10 @@ def test_invariants(meaning, words, question):
 
 
 def test_the_order_of_the_stages():
-    """C46, R002-098, R002-100: penalty, threshold, same text, document limit, cut."""
-    assert list(STAGES) == ["archive", "threshold", "same text", "per document", "limit"]
+    """C46, R002-098, R002-100, R002-159, R002-160: boosts, threshold, same text, limits, parents, cut."""
+    assert list(STAGES) == [
+        "named", "archive", "threshold", "same text", "overlap", "per document", "parents", "limit",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -298,7 +301,10 @@ def test_the_order_of_the_stages():
 )
 def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     settings = SearchSettings(semantic_weight=semantic, keyword_weight=keyword)
-    assert active_lanes(settings, has_model) == lanes
+    question = Question("plain words", settings=settings)
+    assert active_lanes(question, has_model) == lanes
+    assert active_lanes(replace(question, text="getUser"), has_model) == lanes | {"code": 1.0}
+    assert active_lanes(replace(question, max_hops=1), has_model) == lanes | {"links": 1.0}
 
 
 @pytest.mark.parametrize(("limit", "depth"), [(1, 20), (5, 20), (6, 24), (100, 400)])

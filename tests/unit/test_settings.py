@@ -17,8 +17,18 @@ from conftest import write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.engine.embedded.lock import writer_lock
 from tamis.errors import BadSetting, IndexLocked, IndexMismatch
-from tamis.model import Found
-from tamis.settings import ENVIRONMENT_NAMES, Settings, all_keys, environment_name, load, user_file
+from tamis.ingest.parse import parse
+from tamis.ingest.read import Source
+from tamis.model import Document, Found
+from tamis.settings import (
+    ENVIRONMENT_NAMES,
+    ChunkingSettings,
+    Settings,
+    all_keys,
+    environment_name,
+    load,
+    user_file,
+)
 
 Make = Callable[..., Corpus]
 
@@ -197,6 +207,8 @@ def test_words_for_true(word, tmp_path):
         ("[chunking]\nmin_chars = 2000", "must not exceed"),
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
         ("[chunking]\noverlap_chars = 800", "half"),
+        ("[chunking]\nparent_overlap_chars = 1100", "half"),
+        ("[chunking]\nchild_min_chars = 700", "must not exceed"),
         ("search = 3", "[search]"),
         ("workspaces = 3", "[workspaces]"),
         ("[workspaces]\napi = 3", "a list of texts"),
@@ -291,6 +303,9 @@ def test_no_experiment_is_left_over():
 ANIMALS = {f"{name}.md": f"The {name} eats grass and {name} hay.\n" for name in ("cow", "horse", "sheep")}
 
 
+NO_CODE = {"search__code_search_enabled": False}
+
+
 def paths(found: Found) -> list[str]:
     return [result.path for result in found.results]
 
@@ -308,22 +323,65 @@ def _(make, _):
 @experiment("search.semantic_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__semantic_weight=0).search("grass")) == {"words"}
-    heavy = make(ANIMALS, search__semantic_weight=3).search("cow").results[0]
+    heavy = make(ANIMALS, search__semantic_weight=3, **NO_CODE).search("cow").results[0]
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
 @experiment("search.keyword_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__keyword_weight=0).search("grass")) == {"meaning"}
-    heavy = make(ANIMALS, search__keyword_weight=3).search("cow").results[0]
+    heavy = make(ANIMALS, search__keyword_weight=3, **NO_CODE).search("cow").results[0]
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
+
+
+@experiment("search.code_search_enabled", "search.code_search_weight")
+def _(make, _):
+    """R002-088, R002-089, C55."""
+    files = {"src/a.py": "def getUserById(key):\n    return key\n"}
+    assert "code" not in lanes(make(files, search__code_search_enabled=False).search("user by id"))
+    assert "code" not in lanes(make(files, search__code_search_weight=0).search("user by id"))
+    light, heavy = (
+        make(files, search__code_search_weight=weight, search__named_boost=1).search("getUserById").results[0]
+        for weight in (1, 5)
+    )
+    assert heavy.raw_score - light.raw_score == pytest.approx(4 / 61)
+
+
+@experiment("search.named_boost")
+def _(make, _):
+    """C28, R001-055: what a question names counts more."""
+    files = {"src/a.py": "def getUserById(key):\n    return key\n"}
+    once, thrice = (
+        make(files, search__named_boost=factor).search("getUserById").results[0] for factor in (1, 3)
+    )
+    assert thrice.raw_score == pytest.approx(3 * once.raw_score)
+    assert (once.boosts, thrice.boosts) == ({}, {"named": 3.0})
+
+
+LINKED = {
+    "start.md": "grass and [[middle]]\n",
+    "middle.md": "something [[end]]\n",
+    "end.md": "other things\n",
+}
+
+
+@experiment("search.graph_weight", "search.max_hops")
+def _(make, _):
+    """C31, C61: how far links lead, and how much they count."""
+    for hops, expected in ((0, set()), (1, {"middle.md"}), (2, {"middle.md", "end.md"})):
+        found = make(LINKED, search__max_hops=hops, search__semantic_weight=0).search("grass")
+        assert {result.path for result in found.results if result.path != "start.md"} == expected
+    assert "links" not in lanes(make(LINKED, search__graph_weight=0).search("grass"))
+    best, linked, *_ = make(LINKED, search__graph_weight=7, search__semantic_weight=0).search("grass").results
+    assert (best.path, best.raw_score) == ("start.md", pytest.approx(8 / 61))
+    assert linked.raw_score == pytest.approx(7 * linked.evidence[0].score / 62)
 
 
 @experiment("search.rrf_k_constant")
 def _(make, _):
     """R002-180: first in both lanes, so 2 / (k + 1)."""
     for k in (1, 60):
-        best = make(ANIMALS, search__rrf_k_constant=k).search("cow").results[0]
+        best = make(ANIMALS, search__rrf_k_constant=k, **NO_CODE).search("cow").results[0]
         assert best.raw_score == pytest.approx(2 / (k + 1))
 
 
@@ -382,9 +440,96 @@ def _(make, _):
         assert bool(shared) == bool(overlap)
 
 
-def words_score(found: Found) -> float:
-    scores = [item.score for result in found.results for item in result.evidence if item.lane == "words"]
+PAGES = {"a.md": "".join(f"# Part {n}\n\n" + "grass and hay. " * 60 + "\n\n" for n in range(6))}
+
+
+@experiment("chunking.parents")
+def _(make, _):
+    """R002-157, R002-164: small passages are searched, their sections are shown."""
+    plain = make(PAGES).search("grass", limit=20).results
+    assert all(result.parent_chunk_id is None and len(result.content) <= 1500 for result in plain)
+    shown = make(PAGES, chunking__parents=True).search("grass", limit=20).results
+    assert all(result.chunk_id == result.parent_chunk_id for result in shown)
+    assert max(len(result.content) for result in shown) > 600
+    also = make(PAGES, search__parent_retrieval_enabled=True).search("grass", limit=20).results
+    assert [result.content for result in also] == [result.content for result in shown]
+
+
+def passages_of(text: str, **sizes: object) -> Document:
+    return parse(Source("a.md", text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes))[0]
+
+
+SECTIONS = "".join(f"# S{number}\n\n{'some words of it ' * 12}\n\n" for number in range(20))
+LONG = " ".join(f"word{number}" for number in range(1000))
+
+
+@experiment("chunking.parent_min_chars")
+def _(*_):
+    few, many = (passages_of(SECTIONS, parents=True, parent_min_chars=least) for least in (1500, 0))
+    assert len(few.parents) < len(many.parents) == 20
+
+
+@experiment("chunking.parent_max_chars")
+def _(*_):
+    for most in (1000, 2000):
+        longest = max(len(p.content) for p in passages_of(LONG, parents=True, parent_max_chars=most).parents)
+        assert most * 0.9 < longest <= most
+
+
+@experiment("chunking.parent_overlap_chars")
+def _(*_):
+    for overlap in (0, 200):
+        first, second = passages_of(LONG, parents=True, parent_overlap_chars=overlap).parents[:2]
+        assert bool(set(first.content.split()) & set(second.content.split())) == bool(overlap)
+
+
+@experiment("chunking.child_min_chars")
+def _(*_):
+    few, many = (passages_of(SECTIONS, parents=True, child_min_chars=least) for least in (400, 0))
+    assert len(few.chunks) < len(many.chunks) == 20
+
+
+@experiment("chunking.child_max_chars")
+def _(*_):
+    for most in (300, 600):
+        longest = max(len(c.content) for c in passages_of(LONG, parents=True, child_max_chars=most).chunks)
+        assert most * 0.9 < longest <= most
+
+
+@experiment("chunking.child_overlap_chars")
+def _(*_):
+    for overlap in (0, 100):
+        first, second = passages_of(LONG, parents=True, child_overlap_chars=overlap).chunks[:2]
+        assert bool(set(first.content.split()) & set(second.content.split())) == bool(overlap)
+
+
+def words_score(found: Found, lane: str = "words") -> float:
+    scores = [item.score for result in found.results for item in result.evidence if item.lane == lane]
     return max(scores, default=0.0)
+
+
+CODE_FIELD_FILES = {
+    "symbols": {"a.py": "def zebra_skin():\n    pass\n"},
+    "path": {"zebra_skin.md": "text\n"},
+    "code": {"a.py": "print(zebra_skin)\n"},
+}
+
+
+def weigh_code_field(field: str) -> None:
+    @experiment(f"fields.{field}")
+    def _(make, _):
+        """C55: symbols, paths and code have weights of their own."""
+        others = {f"fields__{name}": 0 for name in CODE_FIELD_FILES if name != field}
+        files = CODE_FIELD_FILES[field] | {"b.md": "something else"}
+        none, some, much = (
+            words_score(make(files, **others, **{f"fields__{field}": weight}).search("zebra_skin"), "code")
+            for weight in (0, 1, 9)
+        )
+        assert none == 0 < some < much
+
+
+for each in CODE_FIELD_FILES:
+    weigh_code_field(each)
 
 
 FIELD_TEXTS = {

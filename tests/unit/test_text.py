@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tamis.text import STOP_WORDS, TermNumbers, _for_thread, content_hash, tag_name, text_hash, words
+from tamis.text import STOP_WORDS, _for_thread, content_hash, tag_name, text_hash, word_numbers, words
 
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
 
@@ -201,7 +201,7 @@ def test_case_does_not_matter(text):
 @given(st.lists(TEXTS, max_size=8))
 def test_numbered_terms_are_the_same_terms(texts):
     """An index writes with `TermNumbers` and a search asks with `words`: they must agree."""
-    numbers = TermNumbers()
+    numbers = word_numbers()
     for text in texts:
         assert [numbers.names[number] for number in numbers.of(text)] == words(text)
     assert len(set(numbers.names)) == len(numbers.names)
@@ -270,7 +270,7 @@ def test_a_tag_name_names_itself(text):
 
 @pytest.mark.parametrize("word", ["a" * 65, "東" * 65])
 def test_long_words_are_not_remembered(word):
-    numbers = TermNumbers()
+    numbers = word_numbers()
     assert [numbers.names[number] for number in numbers.of(word)] == words(word)
     assert word not in numbers
     assert word not in _for_thread.terms

@@ -125,6 +125,11 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option("--min-score", type=float, metavar="S", help="Only results scored S or more (0 to 1).")
 @click.option("--unique", is_flag=True, help="One passage per document.")
 @click.option(
+    "--parents/--no-parents", default=None, help="Show the sections around what was found (chunking.parents)."
+)
+@click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
+@click.option("--related", is_flag=True, help="List what the results are linked with, and how.")
+@click.option(
     "--filter", "filter_text", default="", metavar="F", help="A filter: path:docs/** -tag:draft (a | b)."
 )
 @click.option("--why-not", metavar="FILE", help="Say why FILE is not in the answer.")
@@ -166,6 +171,9 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "exclude_archived": False if options["archived"] else None,
         "min_score": options["min_score"],
         "unique": options["unique"],
+        "expand_parents": options["parents"],
+        "max_hops": options["hops"],
+        "include_graph_context": options["related"],
         "filter": options["filter_text"],
         "why_not": options["why_not"],
     }

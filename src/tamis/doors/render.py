@@ -1,13 +1,13 @@
 """Answers as text for people. Colours only where somebody sees them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
 
 from tamis.corpus import Status
-from tamis.model import Found, Report, Result
+from tamis.model import Found, Related, Report, Result
 
 _SNIPPET_LINES = 8
 _SNIPPET_WIDTH = 160
@@ -25,6 +25,8 @@ def answer(found: Found, *, explain: bool) -> Iterator[str]:
         yield from _result(number, result, explain=explain)
     if not found.results:
         yield "nothing found"
+    if found.graph_context is not None:
+        yield from _related(found.graph_context)
     for hint in found.hints:
         yield click.style(f"note: {visible(hint)}", fg="yellow")
     if found.why_not:
@@ -50,6 +52,14 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
         for name, factor in result.boosts.items():
             yield click.style(f"   {name}: x {factor:g}", dim=True)
     yield ""
+
+
+def _related(context: Sequence[Related]) -> Iterator[str]:
+    yield "linked with these:" if context else "nothing is linked with these"
+    for each in context:
+        hops = f", {each.hops} links away" if each.hops > 1 else ""
+        way = f"from {each.source}" if each.path == each.target else f"to {each.target}"
+        yield f"   {visible(each.path)}" + click.style(visible(f"  {each.link} {way}{hops}"), dim=True)
 
 
 def snippet(content: str) -> list[str]:

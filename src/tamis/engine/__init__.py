@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.filters import Filter
-from tamis.model import IndexState, Passage
+from tamis.model import IndexState, LinkType, Parent, Passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,26 @@ class Allowed:
     late: bool = False  # let lanes score every row and drop the others afterwards: same hits, more work
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A link that leads somewhere."""
+
+    source: str  # paths
+    target: str
+    type: LinkType
+    anchor: str
+    ordinal: int | None  # the chunk of the source that it stands in, unless the whole document has it
+
+
 class Snapshot(Protocol):
     """One generation of an index, unchanging while it is held.
 
     A lane returns every chunk that can be among the `depth` best by score, then path, then
     position; it may return more, in any order. A score depends on the chunk, the question and the
     allowed rows alone, to the last bit.
+
+    Links are resolved among the documents that have an allowed chunk (`tamis.links`), and a link in
+    a chunk that is not allowed does not exist.
     """
 
     @property
@@ -46,4 +60,16 @@ class Snapshot(Protocol):
     def allow(self, filter: Filter) -> Allowed: ...
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
     def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
+    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
+    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+        """Every link from or to one of the documents."""
+
+    def keys(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, Sequence[int]]:
+        """The allowed chunks of documents, in order."""
+
+    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+        """Of the allowed rows, those of some documents."""
+
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
+    def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
+        """Sections by their document's path and their number there."""

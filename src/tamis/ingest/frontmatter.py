@@ -1,4 +1,4 @@
-"""Front matter: what a document says about itself in a YAML or TOML block at its top. PyYAML lives here.
+"""Front matter: what a document says about itself, in YAML, TOML or JSON at its top. PyYAML lives here.
 
 The block is data from a stranger. YAML aliases are refused (they are how a small block becomes a
 huge one) and so is deep nesting (which the parsers take onto the stack), values are taken only
@@ -6,18 +6,24 @@ where they are of a kind we know, and a block that does not parse stays part of 
 warning.
 """
 
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any, Final
 
 from tamis.model import FrontMatter
-from tamis.text import tag_name
+from tamis.text import storable, tag_name
 
 _YAML: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+# Many texts begin with a brace: it takes a line of its own, a name below it, and a blank line after the end.
+_JSON: Final = re.compile(
+    r"(\{[ \t]*\n\s*\".*?^\})[ \t]*(?:\n(?=[ \t]*(?:\n|\Z))|\Z)", re.DOTALL | re.MULTILINE
+)
+_FORMS: Final = {"-": _YAML, "+": _TOML, "{": _JSON}
 _LONGEST: Final = 64_000  # characters; a longer block is no front matter
 # What PyYAML lets through where a tag and its value do not fit, as in `!!bool maybe`.
 _UNFIT: Final = (LookupError, AttributeError, TypeError, OverflowError)
@@ -26,20 +32,19 @@ _DEEPEST: Final = 50  # lists in lists: front matter is flat, and libyaml ends t
 
 def front_matter(text: str) -> tuple[FrontMatter, int, str]:
     """The values, where the text after the block begins, and a warning (mostly empty)."""
-    if not text.startswith(("---", "+++")):
+    if not text.startswith(("---", "+++", "{")):
         return FrontMatter(), 0, ""
-    block = (_YAML if text.startswith("-") else _TOML).match(text, 0, _LONGEST)
+    block = _FORMS[text[0]].match(text, 0, _LONGEST)
     if block is None:
         return FrontMatter(), 0, ""
     try:
-        values = _load(block[1], toml=text.startswith("+"))
+        return _fields(_load(block[1], _LOADERS[text[0]])), block.end(), ""
     except (ValueError, RecursionError) as error:
         return FrontMatter(), 0, f"front matter not understood: {error}"
-    return _fields(values), block.end(), ""
 
 
-def _load(block: str, *, toml: bool) -> Mapping[str, Any]:
-    values = tomllib.loads(block) if toml else _load_yaml(block)
+def _load(block: str, loads: Callable[[str], Any]) -> Mapping[str, Any]:
+    values = loads(block)
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -59,6 +64,9 @@ def _load_yaml(block: str) -> Any:
         raise ValueError(" ".join(str(error).split())[:120]) from error
     except _UNFIT as error:
         raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
+
+
+_LOADERS: Final[dict[str, Callable[[str], Any]]] = {"-": _load_yaml, "+": tomllib.loads, "{": json.loads}
 
 
 @cache
@@ -95,17 +103,50 @@ def _fields(values: Mapping[str, Any]) -> FrontMatter:
         title=_text(values.get("title")),
         description=_text(values.get("description")) or _text(values.get("summary")),
         keywords=_list(values.get("keywords")),
-        tags=tuple(dict.fromkeys(tag_name(tag) for tag in _list(values.get("tags")) if tag_name(tag))),
-        aliases=_list(values.get("aliases")),
+        tags=_tags(values),
+        aliases=_list(values.get("aliases")) or _list(values.get("alias")),
         author=", ".join(_list(values.get("author")) or _list(values.get("authors"))),
         category=_text(values.get("category")) or _text(values.get("type")),
         modified=_first_date(values, ("modified", "date", "created")),
+        related=tuple(_related(values.get("related"))),
+        links=tuple(_linked(value for name, value in values.items() if name != "related")),
     )
+
+
+def _tags(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Also of one text with blanks, as Obsidian reads it; a draft says so by a tag."""
+    written = _list(_spaced(values.get("tags"))) or _list(_spaced(values.get("tag")))
+    draft = ("draft",) if _text(values.get("draft")).lower() == "true" else ()
+    return tuple(dict.fromkeys(name for tag in (*written, *draft) if (name := tag_name(tag))))
+
+
+def _spaced(value: object) -> object:
+    return value.split() if isinstance(value, str) and "," not in value else value
+
+
+def _related(value: object) -> Iterator[str]:
+    """Texts, in whatever lists: `[[Note]]` without quotes is a list in a list to YAML."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _related(item)
+    elif isinstance(value, str) and "[[" in value:
+        yield storable(value.strip())
+    else:
+        yield from _list(value)
+
+
+def _linked(values: Iterable[object]) -> Iterator[str]:
+    """The texts, in whatever lists and tables, that hold a wiki link."""
+    for value in values:
+        if isinstance(value, str) and "[[" in value:
+            yield storable(value)
+        elif isinstance(value, list | dict):
+            yield from _linked(value.values() if isinstance(value, dict) else value)
 
 
 def _text(value: object) -> str:
     try:
-        return str(value).strip() if isinstance(value, str | int | float | date) else ""
+        return storable(str(value).strip()) if isinstance(value, str | int | float | date) else ""
     except ValueError:  # a number of more digits than Python is willing to print
         return ""
 

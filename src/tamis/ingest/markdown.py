@@ -1,151 +1,262 @@
-"""Markdown by its headings: sections with their breadcrumb, small ones joined, long ones split.
+"""Markdown: where its headings, blocks, code, links and tags are. pyromark (pulldown-cmark) lives here.
 
-One pass over the lines that can be headings or code fences. Text before the first heading is a
-section too. What a section contains is its exact text, heading included, so nothing is lost.
+CommonMark with tables, footnotes, wiki links and `{#id}` behind headings. Only a heading that stands by
+itself begins a section: one in a quotation or a list item belongs to what it is quoted or listed in.
+The parser reports everything in order; we look at where things begin, and remember how far they reach.
+It counts in bytes: places become characters at the end, all at once.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import takewhile
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
-from tamis.ingest.split import Lines, Span, pieces
-from tamis.model import Chunk
+import pyromark
+
+from tamis.ingest.links import Target, document_target, wiki_target
+from tamis.ingest.sections import Code, Heading, Outline, Reference, passages
+from tamis.ingest.split import Span
+from tamis.languages import KNOWN_EXTENSIONS, extension, language_named
+from tamis.model import Chunk, LinkType
 from tamis.settings import ChunkingSettings
 
-_MARKS: Final = re.compile(
-    r"^ {0,3}(?:(?P<hashes>\#{1,6})(?=[ \t\n]|\Z)(?P<title>[^\n]*)|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
-    r"|(?P<under>=+|-+)[ \t]*$)",
-    re.MULTILINE,
+_OPTIONS: Final = (
+    pyromark.Options.ENABLE_TABLES
+    | pyromark.Options.ENABLE_FOOTNOTES
+    | pyromark.Options.ENABLE_WIKILINKS
+    | pyromark.Options.ENABLE_HEADING_ATTRIBUTES
+    | pyromark.Options.ENABLE_GFM
 )
-_CLOSING_HASHES: Final = re.compile(r"(?<![^ \t])#+[ \t]*$")
-_INLINE_LINK: Final = re.compile(r"!?\[([^\]\[]*)\](?:\([^()\s]*(?:\s[^()]*)?\))?")
-_DECORATION: Final = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)")
-_NO_PARAGRAPH: Final = re.compile(
-    r"\s*$| {4}|\t| {0,3}(?:[>#|]|[-*+] |\d+[.)] |```|~~~|</?\w|(?:=+|-+|([-*_])(?:[ \t]*\1){2,})[ \t]*$)",
-    re.MULTILINE,
-)
-_MARKUP: Final = frozenset("#[]*`_\t")
-_SEPARATOR: Final = " > "
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    start: int
-    end: int
-    trail: tuple[str, ...]  # the headings above and including its own
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_REST_IS_BLANK: Final = re.compile(r"[ \t]*$", re.MULTILINE)
+_INFO: Final = re.compile(r"[\w+#.-]+")
+# As in Obsidian: letters, digits, `_`, `-` and `/`, at least one of them no digit, after a blank.
+_TAG: Final = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
 
 
 def markdown_chunks(text: str, start: int, sizes: ChunkingSettings) -> tuple[list[Chunk], str]:
     """The chunks of a document whose text begins at `start`, and its first top-level heading."""
-    headings, fences = _scan(text, start)
-    title = next((name for _, level, name in headings if level == 1), "")
-    lines = Lines(text)
-    chunks: list[Chunk] = []
-    for section in _join_small(text, _sections(text, start, headings), sizes):
-        for begin, end in pieces(text, (section.start, section.end), sizes, fences):
-            chunks.append(
-                Chunk(
-                    ordinal=len(chunks),
-                    content=text[begin:end],
-                    header_path=_SEPARATOR.join(section.trail),
-                    start_line=lines.at(begin),
-                    end_line=lines.at(end - 1),
-                    chunk_type="documentation",
-                )
+    outline = markdown_outline(text, start, sizes.smallest)
+    return passages(text, outline, sizes, start=start).chunks, outline.title
+
+
+def markdown_outline(text: str, start: int = 0, fits: int = 0, end: int | None = None) -> Outline:
+    """The outline of the text between two places. What is in a block of up to `fits` bytes is left out."""
+    body = text[start:end]
+    if not body.isascii():  # halves of a pair of characters are no text to the parser
+        body = _SURROGATES.sub("?", body)
+    scan = _Scan(fits, tagged=_TAG.search(body) is not None)
+    scan.read(body)
+    return _outline(body, scan, start)
+
+
+class _Scan:
+    """One pass over what the parser reports. Places are bytes."""
+
+    def __init__(self, fits: int, *, tagged: bool) -> None:
+        self.headings: list[tuple[int, int, list[str]]] = []
+        self.blocks: list[Span] = []
+        self.codes: list[tuple[Span, Span, str]] = []
+        self.links: list[tuple[int, LinkType, Target]] = []
+        self.texts: list[Span] = []  # where tags may be
+        self._fits, self._tagged = fits, tagged
+        # How far the thing that began last reaches, of each kind; `_read` is where text is looked at.
+        self._container = self._heading = self._code = self._link = self._whole = self._read = 0
+        self._table: int | None = None  # where one began whose first row is still to come
+        self._begin: dict[str, Callable[[Any, int, int], None]] = {
+            "BlockQuote": self._begin_container,
+            "CodeBlock": self._begin_code,
+            "FootnoteDefinition": self._begin_container,
+            "Heading": self._begin_heading,
+            "HtmlBlock": self._begin_block,
+            "Image": self._begin_image,
+            "Item": self._begin_block,
+            "Link": self._begin_link,
+            "List": self._begin_list,
+            "Table": self._begin_table,
+            "TableRow": self._begin_row,
+        }
+
+    def read(self, body: str) -> None:
+        begin = self._begin
+        events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
+            body, options=_OPTIONS, merge_text=True
+        )
+        for event, where in events:
+            if type(event) is str:  # the end of a line, a rule
+                if where["start"] < self._heading:
+                    self.headings[-1][2].append(" ")
+            elif (started := event.get("Start")) is None:
+                if where["start"] < self._read or self._tagged:
+                    self._inline(event, where["start"], where["end"])
+            elif type(started) is str:
+                if started in begin:
+                    begin[started](None, where["start"], where["end"])
+            else:
+                for kind, value in started.items():
+                    if kind in begin:
+                        begin[kind](value, where["start"], where["end"])
+
+    def _inline(self, event: Any, start: int, end: int) -> None:
+        text = event.get("Text")
+        if start < self._code:
+            if text is not None:
+                self._code_text(start, end)
+            return
+        if start < self._heading and (word := event.get("Code") if text is None else text):
+            self.headings[-1][2].append(word)
+        if text is not None and "#" in text and start >= self._link:
+            self.texts.append((start, end))
+
+    def _code_text(self, start: int, end: int) -> None:
+        if self.codes and start < self.codes[-1][0][1]:
+            outer, inner, info = self.codes[-1]
+            self.codes[-1] = (outer, (min(inner[0], start), max(inner[1], end)), info)
+
+    def _begin_heading(self, value: Any, start: int, end: int) -> None:
+        if start >= self._container:
+            self.headings.append((start, int(value["level"][1]), []))
+            self._heading = self._read = end
+
+    def _begin_container(self, _: Any, __: int, end: int) -> None:
+        self._container = max(self._container, end)
+
+    def _begin_list(self, _: Any, start: int, end: int) -> None:
+        self._container = max(self._container, end)
+        self._begin_block(None, start, end)
+
+    def _begin_block(self, _: Any, start: int, end: int) -> None:
+        if start >= self._whole:
+            self.blocks.append((start, end))
+            if end - start <= self._fits:
+                self._whole = end
+
+    def _begin_table(self, _: Any, start: int, end: int) -> None:
+        self._begin_block(None, start, end)
+        self._table = start
+
+    def _begin_row(self, _: Any, start: int, end: int) -> None:
+        if self._table is not None:  # the head, and the line that rules it off
+            self._begin_block(None, self._table, start)
+            self._table = None
+        self._begin_block(None, start, end)
+
+    def _begin_code(self, value: Any, start: int, end: int) -> None:
+        self._begin_block(None, start, end)
+        self._code = end
+        if type(value) is dict:
+            self.codes.append(((start, end), (end, start), value["Fenced"]))
+            self._read = end
+
+    def _begin_link(self, value: Any, start: int, end: int) -> None:
+        self._link = max(self._link, end)
+        kind, url = value["link_type"], value["dest_url"]
+        if type(kind) is dict:
+            self._refer(start, "wikilink", wiki_target(url))
+        elif kind not in ("Autolink", "Email"):
+            self._refer(start, "markdown", document_target(url))
+
+    def _begin_image(self, value: Any, start: int, end: int) -> None:
+        self._link = max(self._link, end)
+        if type(value["link_type"]) is dict:
+            self._refer(start, "embed", wiki_target(value["dest_url"]))
+        elif (target := document_target(value["dest_url"])) and extension(target[0]) in KNOWN_EXTENSIONS:
+            self._refer(start, "markdown", target)
+
+    def _refer(self, place: int, kind: LinkType, target: Target | None) -> None:
+        if target:
+            self.links.append((place, kind, target))
+
+
+# --- From bytes to characters -------------------------------------------------------------
+
+
+def _outline(body: str, scan: _Scan, shift: int) -> Outline:
+    """What was seen, `shift` characters further on."""
+    place = _characters(body, scan)
+    lines = _WholeLines(body, shift)
+    return Outline(
+        headings=[
+            Heading(lines.start(place(start)), level, " ".join("".join(words).split()))
+            for start, level, words in scan.headings
+        ],
+        blocks=[lines.span(place(start), place(end)) for start, end in scan.blocks],
+        codes=[
+            Code(
+                lines.span(place(outer[0]), place(outer[1])),
+                lines.span(place(inner[0]), place(inner[1])),
+                _language(info),
             )
-    return chunks, title
+            for outer, inner, info in scan.codes
+            if inner[0] < inner[1]
+        ],
+        references=[Reference(place(at) + shift, kind, *target) for at, kind, target in scan.links],
+        tags=list(_tags(body, [(place(start), place(end)) for start, end in scan.texts])),
+    )
 
 
-def _scan(text: str, start: int) -> tuple[list[tuple[int, int, str]], list[Span]]:
-    """Headings as (place, level, name), and the spans of fenced code."""
-    headings: list[tuple[int, int, str]] = []
-    fences: list[Span] = []
-    opened: tuple[int, str] | None = None
-    for mark in _MARKS.finditer(text, start):
-        if opened is not None:
-            if _closes(mark, opened[1]):
-                fences.append((opened[0], mark.end()))
-                opened = None
-        elif mark["fence"]:
-            if not (mark["fence"][0] == "`" and "`" in mark["info"]):
-                opened = (mark.start(), mark["fence"])
-        elif mark["hashes"]:
-            headings.append((mark.start(), len(mark["hashes"]), _plain(mark["title"])))
-        elif (above := _paragraph_above(text, start, mark.start())) is not None:
-            level = 1 if mark["under"][0] == "=" else 2
-            headings.append((above, level, _plain(text[above : mark.start()])))
-    if opened is not None:
-        fences.append((opened[0], len(text)))
-    return headings, fences
+def _characters(body: str, scan: _Scan) -> Callable[[int], int]:
+    """From bytes to characters, for the places of a scan."""
+    if body.isascii():
+        return int
+    data, found = body.encode(), {}
+    last = count = 0
+    for place in sorted(set(_places(scan))):
+        count += len(data[last:place].decode())
+        found[place] = count
+        last = place
+    return found.__getitem__
 
 
-def _closes(mark: re.Match[str], fence: str) -> bool:
-    found = mark["fence"]
-    return bool(found) and found[0] == fence[0] and len(found) >= len(fence) and not mark["info"].strip()
+def _places(scan: _Scan) -> Iterator[int]:
+    for spans in (scan.blocks, scan.texts):
+        for span in spans:
+            yield from span
+    for outer, inner, _ in scan.codes:
+        yield from (*outer, *inner)
+    yield from (heading[0] for heading in scan.headings)
+    yield from (link[0] for link in scan.links)
 
 
-def _paragraph_above(text: str, start: int, place: int) -> int | None:
-    """Where the line above begins, when it is a paragraph's (so that the mark underlines it)."""
-    if place <= start:
-        return None
-    line = max(text.rfind("\n", start, place - 1) + 1, start)
-    return None if _NO_PARAGRAPH.match(text, line, place) else line
+class _WholeLines:
+    """Widens spans to whole lines. They come mostly in order: so no line is gone over twice."""
+
+    def __init__(self, body: str, shift: int) -> None:
+        self._body, self._shift = body, shift
+        self._last = self._line = 0
+        self._ends: dict[int, int] = {}  # blocks in blocks end together, at times before many blank lines
+
+    def start(self, place: int) -> int:
+        if place < self._last:
+            self._last = self._line = 0
+        newline = self._body.rfind("\n", self._last, place)
+        if newline >= 0:
+            self._line = newline + 1
+        self._last = place
+        return self._line + self._shift
+
+    def span(self, start: int, end: int) -> Span:
+        if end not in self._ends:
+            self._ends[end] = self._end(start, end)
+        return self.start(start), self._ends[end] + self._shift
+
+    def _end(self, start: int, end: int) -> int:
+        body = self._body
+        if body[end - 1 : end] != "\n" and not _REST_IS_BLANK.match(body, end):
+            end = body.rfind("\n", start, end)  # behind the `> ` of a line that is another block's
+        return len(body[start:end].rstrip()) + start
 
 
-def _plain(title: str) -> str:
-    """A heading's words without their markup."""
-    name = title.strip()
-    if _MARKUP.isdisjoint(name):  # most headings; what follows costs three searches
-        return " ".join(name.split())
-    name = _CLOSING_HASHES.sub("", name)
-    return " ".join(_DECORATION.sub("", _INLINE_LINK.sub(r"\1", name)).split())
+def _language(info: str) -> str | None:
+    """Of what stands behind a fence: `py`, `{.python}`, `js title="x"`."""
+    name = _INFO.search(info)
+    return language_named(name[0]) if name else None
 
 
-def _sections(text: str, start: int, headings: list[tuple[int, int, str]]) -> Iterator[Section]:
-    if not headings:
-        yield Section(start, len(text), ())
-        return
-    if text[start : headings[0][0]].strip():
-        yield Section(start, headings[0][0], ())
-    above: list[tuple[int, str]] = []
-    ends = [place for place, _, _ in headings[1:]] + [len(text)]
-    for (place, level, name), end in zip(headings, ends, strict=True):
-        above = [heading for heading in above if heading[0] < level] + [(level, name)]
-        yield Section(place, end, tuple(heading for _, heading in above if heading))
-
-
-def _join_small(text: str, sections: Iterator[Section], sizes: ChunkingSettings) -> list[Section]:
-    """Join a section that is too short to stand alone with the next (the last one with the one before)."""
-    joined: list[Section] = []
-    for section in sections:
-        if joined and _fits(text, joined[-1], section, sizes):
-            joined[-1] = _together(joined[-1], section)
-        else:
-            joined.append(section)
-    if len(joined) > 1 and _is_small(text, joined[-1], sizes) and _room(joined[-2], joined[-1], sizes):
-        joined[-2:] = [_together(joined[-2], joined[-1])]
-    return joined
-
-
-def _fits(text: str, first: Section, second: Section, sizes: ChunkingSettings) -> bool:
-    return _is_small(text, first, sizes) and _room(first, second, sizes)
-
-
-def _is_small(text: str, section: Section, sizes: ChunkingSettings) -> bool:
-    return len(text[section.start : section.end].strip()) < sizes.min_chars
-
-
-def _room(first: Section, second: Section, sizes: ChunkingSettings) -> bool:
-    return second.end - first.start <= sizes.max_chars
-
-
-def _together(first: Section, second: Section) -> Section:
-    """A heading with its first subsection is about the subsection; two siblings are about what they share."""
-    if second.trail[: len(first.trail)] == first.trail:
-        trail = second.trail
-    else:
-        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first.trail, second.trail, strict=False))
-        trail = tuple(name for name, _ in pairs) or first.trail
-    return Section(first.start, second.end, trail)
+def _tags(body: str, texts: Iterable[Span]) -> Iterator[str]:
+    """The tags in these parts of the text."""
+    spans = list(texts)
+    for tag in _TAG.finditer(body) if spans else ():
+        at = bisect_right(spans, (tag.start(), len(body))) - 1
+        if at >= 0 and tag.start() < spans[at][1]:
+            yield tag[1].strip("/")

@@ -1,36 +1,102 @@
 """From a file's text to a document: its title, what it says about itself, and its chunks."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tamis.ingest.code import code_parts
+from tamis.ingest.data import data_parts
 from tamis.ingest.frontmatter import front_matter
-from tamis.ingest.markdown import markdown_chunks
+from tamis.ingest.links import front_links
+from tamis.ingest.markdown import markdown_outline
+from tamis.ingest.notebook import notebook_passages, read_notebook
 from tamis.ingest.read import Source
-from tamis.ingest.split import Lines, pieces
-from tamis.languages import MARKDOWN, chunk_type_of, extension, language_of
+from tamis.ingest.rst import rst_outline
+from tamis.ingest.sections import Outline, Passages, passages
+from tamis.languages import CODE_LANGUAGE, DATA_LANGUAGE, MARKDOWN, chunk_type_of, extension, language_of
 from tamis.model import Chunk, Document, FrontMatter
 from tamis.settings import ChunkingSettings
+from tamis.text import tag_name
 
 # Raise whenever the same file would give other chunks: an index made before is then out of date.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 
 
 def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
     """The document, and a warning (mostly empty)."""
-    name = source.path.rsplit("/", 1)[-1]
-    modified = source.mtime_ns / 1e9
-    if extension(source.path) not in MARKDOWN:
-        chunks = window_chunks(source.path, source.text, sizes)
-        return Document(source.path, name, FrontMatter(), modified, tuple(chunks)), source.warning
+    kind = extension(source.path)
+    if kind in MARKDOWN:
+        return _markdown(source, sizes)
+    if kind == ".rst":
+        return _rst(source, sizes), source.warning
+    if kind == ".ipynb":
+        return _notebook(source, sizes)
+    if kind in CODE_LANGUAGE or kind in DATA_LANGUAGE:
+        return _structured(source, sizes)
+    return _windows(source, sizes), source.warning
+
+
+def _structured(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
+    """Code by its definitions, data by its keys; in windows, where that cannot be."""
+    if extension(source.path) in DATA_LANGUAGE:
+        found, warning = data_parts(source.path, source.text, sizes), ""
+    else:
+        read, warning = code_parts(source.path, source.text, sizes)
+        found = read or _window_passages(source.path, source.text, sizes)
+    return _named(source, found), source.warning or warning
+
+
+def _markdown(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
     front, start, warning = front_matter(source.text)
-    chunks, heading = markdown_chunks(source.text, start, sizes)
-    title = front.title or heading or name.rsplit(".", 1)[0]
-    own_date = front.modified if front.modified is not None else modified
-    return Document(source.path, title, front, own_date, tuple(chunks)), source.warning or warning
+    outline = markdown_outline(source.text, start, sizes.smallest)
+    found = passages(source.text, outline, sizes, start=start)
+    return _document(source, outline, found, front), source.warning or warning
+
+
+def _rst(source: Source, sizes: ChunkingSettings) -> Document:
+    outline = rst_outline(source.text)
+    return _document(source, outline, passages(source.text, outline, sizes), FrontMatter())
+
+
+def _notebook(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
+    try:
+        book = read_notebook(source.text)
+    except ValueError as error:
+        return _windows(source, sizes), source.warning or f"no notebook, read as text: {error}"
+    found, outline = notebook_passages(book, sizes)
+    return _document(source, outline, found, FrontMatter(title=book.title)), source.warning
+
+
+def _windows(source: Source, sizes: ChunkingSettings) -> Document:
+    return _named(source, _window_passages(source.path, source.text, sizes))
+
+
+def _named(source: Source, found: Passages) -> Document:
+    """A document whose title is its file's name."""
+    return _document(source, Outline(), found, FrontMatter(title=_name(source.path)))
+
+
+def _window_passages(path: str, text: str, sizes: ChunkingSettings) -> Passages:
+    return passages(text, Outline(), sizes, kind=chunk_type_of(path), language=language_of(path))
 
 
 def window_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk]:
     """Text and code in windows of whole lines; a line that is too long is cut."""
-    lines = Lines(text)
-    kind, language = chunk_type_of(path), language_of(path)
-    return [
-        Chunk(ordinal, text[start:end], "", lines.at(start), lines.at(end - 1), kind, language)
-        for ordinal, (start, end) in enumerate(pieces(text, (0, len(text)), sizes))
-    ]
+    return _window_passages(path, text, sizes).chunks
+
+
+def _document(source: Source, outline: Outline, found: Passages, front: FrontMatter) -> Document:
+    title = front.title or outline.title or _name(source.path).rsplit(".", 1)[0]
+    modified = front.modified if front.modified is not None else source.mtime_ns / 1e9
+    links = (*front_links(front), *found.links)
+    front = _with_tags(front, outline.tags) if outline.tags else front
+    return Document(source.path, title, front, modified, tuple(found.chunks), links, tuple(found.parents))
+
+
+def _with_tags(front: FrontMatter, tags: Iterable[str]) -> FrontMatter:
+    """The tags in the text count like those above it."""
+    names = dict.fromkeys((*front.tags, *map(tag_name, tags)))
+    return replace(front, tags=tuple(name for name in names if name))
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tamis.settings import ChunkingSettings
@@ -30,10 +30,26 @@ class Lines:
         return self._line
 
 
+def whole_blocks(blocks: Iterable[Span], max_chars: int) -> list[Span]:
+    """Of blocks within blocks, outer ones first: the outermost that fit, and innermost that do not.
+
+    So a list that fits stays whole; of one that does not, each item that fits does. What is too long
+    and has nothing inside is kept too: a piece had better end before it than a little way into it.
+    """
+    kept: list[Span] = []
+    for begin, end in blocks:
+        if kept and kept[-1][1] - kept[-1][0] > max_chars and begin < kept[-1][1]:
+            kept.pop()
+        if not kept or begin >= kept[-1][1]:
+            kept.append((begin, end))
+    return kept
+
+
 def pieces(text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span] = ()) -> Iterator[Span]:
     """Cut a span into pieces of at most `max_chars`, trimmed, each sharing `overlap_chars` with the last.
 
-    `whole` are spans (fenced code), in order and apart, that are cut only when one alone is too long.
+    `whole` are spans of whole lines, in order and apart, that are cut only when one alone is too long;
+    nor does a piece begin inside one.
     """
     start, end = span
     while end - start > sizes.max_chars:
@@ -58,14 +74,10 @@ def trimmed(text: str, span: Span) -> Iterator[Span]:
 def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
     """Where to end a piece: before a block that would be broken, else after a paragraph, a line, a word."""
     inside = whole[_first_from(whole, start) : _first_from(whole, limit)]
-    for block_start, block_end in inside:
-        fits = block_end - block_start <= limit - start
-        if (
-            start < block_start
-            and block_end > limit
-            and (fits or block_start - start >= (limit - start) // 4)
-        ):
-            return block_start
+    if inside and inside[-1][1] > limit and inside[-1][0] > start:
+        begin, end = inside[-1]
+        if end - begin <= limit - start or begin - start >= (limit - start) // 4:
+            return begin
     cut = _natural_cut(text, start, limit)
     return next((end for begin, end in inside if begin < cut < end <= limit), cut)
 
@@ -87,17 +99,30 @@ def _natural_cut(text: str, start: int, limit: int) -> int:
 def _overlap_start(text: str, start: int, cut: int, sizes: ChunkingSettings, whole: Sequence[Span]) -> int:
     """Where the next piece begins: at the start of a line or word, at most `overlap_chars` before the cut.
 
-    At the cut itself where that is the start of a block which would not fit with the overlap.
+    At the cut itself where a block follows that would not fit with the overlap.
     """
     earliest = cut - sizes.overlap_chars
-    if sizes.overlap_chars == 0 or earliest <= start:
-        return cut
-    room = sizes.max_chars - sizes.overlap_chars
-    following = whole[(first := _first_from(whole, cut)) : first + 1]
-    if any(begin == cut and room < end - begin <= sizes.max_chars for begin, end in following):
+    if sizes.overlap_chars == 0 or earliest <= start or _needs_room(cut, sizes, whole):
         return cut
     line = text.find("\n", earliest, cut)
     if 0 <= line < cut - 1:
-        return line + 1
+        return _outside(line + 1, cut, sizes.max_chars, whole)
     space = _SPACE.search(text, earliest, cut)
-    return space.end() if space and space.end() < cut else cut
+    return _outside(space.end(), cut, sizes.max_chars, whole) if space and space.end() < cut else cut
+
+
+def _needs_room(cut: int, sizes: ChunkingSettings, whole: Sequence[Span]) -> bool:
+    following = whole[(first := _first_from(whole, cut)) : first + 1]
+    latest = cut + sizes.max_chars
+    return any(
+        begin < cut + sizes.overlap_chars and latest - sizes.overlap_chars < end <= latest
+        for begin, end in following
+    )
+
+
+def _outside(place: int, cut: int, max_chars: int, whole: Sequence[Span]) -> int:
+    """The place, or the end of the block that it lies in."""
+    at = _first_from(whole, place) - 1
+    if at < 0 or whole[at][1] <= place or whole[at][1] - whole[at][0] > max_chars:
+        return place
+    return min(whole[at][1], cut)

@@ -1,12 +1,15 @@
 """Stages that change scores. Each multiplies, says so in the candidate's boosts, and sorts again."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from tamis.filters import Archived
-from tamis.model import Candidate, Facts
+from tamis.model import Candidate, Facts, Passage
 from tamis.settings import ArchiveSettings
+
+_JOINTS: Final = re.compile(r"::|->|#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,21 @@ class ArchivePenalty:
         return min(in_folder, self.as_file if self.files.matches(facts) else 1.0)
 
 
+def names_it(passage: Passage, names: Sequence[str]) -> bool:
+    """Whether one of the names is that of a symbol the passage defines, or of its file."""
+    wanted = [_plain_name(name) for name in names]
+    defined = [_plain_name(name) for name in passage.names]
+    if any(own == name or own.endswith(f".{name}") for own in defined for name in wanted):
+        return True
+    path = passage.path.casefold()
+    return any("." in name and f"/{path}".endswith(f"/{name.casefold()}") for name in names)
+
+
+def _plain_name(name: str) -> str:
+    """`Client::retry()` and `Client#retry` as `client.retry`."""
+    return _JOINTS.sub(".", name.removesuffix("()")).casefold()
+
+
 NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))
 
 
@@ -47,6 +65,6 @@ def _multiplied(candidate: Candidate, name: str, factor: float) -> Candidate:
     return replace(
         candidate,
         raw_score=candidate.raw_score * factor,
-        score=min(candidate.score * factor, 1.0),
+        score=candidate.score * factor,
         boosts=(*candidate.boosts, (name, factor)),
     )

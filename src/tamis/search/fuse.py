@@ -32,12 +32,21 @@ def fuse(rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int
 def best_possible(
     rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int, rank: int = 1
 ) -> float:
-    """What a passage at this rank in every lane would get."""
-    return sum(weights[lane] for lane in rankings) / (k + rank)
+    """What a passage at this rank in every lane would get.
+
+    The code lane comes on top: that a name is found elsewhere is no reason to trust a passage less.
+    """
+    others = [lane for lane in rankings if lane != "code"]
+    return sum(weights[lane] for lane in others or rankings) / (k + rank)
+
+
+def confidence(evidence: Evidence) -> float:
+    """How much a lane's word is worth. A link vouches for a passage as far as what it comes from got."""
+    return min(evidence.score, 1.0) if evidence.lane == "links" else 1.0
 
 
 def _candidate(
     passage: Passage, evidence: tuple[Evidence, ...], weights: Mapping[Lane, float], k: int, most: float
 ) -> Candidate:
-    raw = sum(weights[item.lane] / (k + item.rank) for item in evidence)
-    return Candidate(passage, raw, min(raw / most, 1.0) if most else 0.0, evidence)
+    raw = sum(weights[item.lane] * confidence(item) / (k + item.rank) for item in evidence)
+    return Candidate(passage, raw, raw / most if most else 0.0, evidence)

@@ -14,13 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Snapshot
-from tamis.filters import EVERYTHING, Filter, Workspace, atoms
-from tamis.model import Candidate, Lane
-from tamis.search.boost import NO_PENALTY, ArchivePenalty, boosted
+from tamis.filters import EVERYTHING, Filter, Language, Tag, Type, Workspace, atoms
+from tamis.identifiers import names_in, words_of
+from tamis.model import Candidate, Lane, Parent
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, boosted, names_it
 from tamis.search.classify import query_type
 from tamis.search.fuse import best_possible, fuse
-from tamis.search.retrieve import Retrieved, retrieve
-from tamis.search.select import above_threshold, limited_per_document, without_same_text
+from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
+from tamis.search.select import (
+    above_threshold,
+    limited_per_document,
+    one_per_parent,
+    without_overlap,
+    without_same_text,
+)
 from tamis.settings import SearchSettings
 
 Stage = Callable[[Sequence[Candidate], "Question"], Sequence[Candidate]]
@@ -36,18 +43,33 @@ class Question:
     limit: int = 5
     min_score: float = 0.0
     max_chunks_per_doc: int = 0
+    max_hops: int = 0
+    graph_context: bool = False  # tell what the links lane reached
+    parents: bool = False  # show the sections around what was found
     settings: SearchSettings = SearchSettings()
     archive: ArchivePenalty = NO_PENALTY
     without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
 
+    @property
+    def named_factor(self) -> Callable[[Candidate], float]:
+        """What it is worth to define or to be what the question names. One word alone is a name, too."""
+        words, factor = words_of(self.text), self.settings.named_boost
+        names = words if len(words) == 1 else names_in(self.text)
+        return lambda candidate: factor if names_it(candidate.passage, names) else 1.0
+
 
 STAGES: Final[Mapping[str, Stage]] = {
+    "named": lambda candidates, ask: boosted(candidates, "named", ask.named_factor),
     "archive": lambda candidates, ask: boosted(candidates, "archive", ask.archive.factor),
     "threshold": lambda candidates, ask: above_threshold(candidates, ask.min_score),
     "same text": lambda candidates, ask: (
         without_same_text(candidates) if ask.settings.content_dedup_enabled else candidates
     ),
+    "overlap": lambda candidates, ask: (
+        without_overlap(candidates) if ask.settings.content_dedup_enabled else candidates
+    ),
     "per document": lambda candidates, ask: limited_per_document(candidates, ask.max_chunks_per_doc),
+    "parents": lambda candidates, ask: one_per_parent(candidates) if ask.parents else candidates,
     "limit": lambda candidates, ask: candidates[: ask.limit],
 }
 
@@ -63,13 +85,15 @@ class Answer:
     allowed: Allowed
     scanned: int  # rows that the lanes looked at
     depth: int  # how many each lane was asked for
+    neighbours: tuple[Reached, ...] = ()  # what the links lane came to
+    parents: Mapping[tuple[str, int], Parent] = field(default_factory=dict)  # of the candidates, if asked
 
 
 def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
     """Answer a question from one snapshot."""
     clock = _Clock()
     allowed = snapshot.allow(question.filter)
-    lanes = active_lanes(question.settings, embed is not None)
+    lanes = active_lanes(question, embed is not None)
     clock.lap("filter")
     vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
@@ -78,9 +102,8 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     for rows in _ways(allowed, question):
         while True:
             scanned += snapshot.state.chunks if rows.late else rows.chunks
-            retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
+            retrieved, fused = gather(snapshot, question, vector, lanes, rows, depth)
             clock.lap("lanes")
-            fused = fuse(retrieved.rankings, lanes, question.settings.rrf_k_constant)
             funnel = {"fused": len(fused)}
             candidates = run_stages(fused, question, funnel)
             clock.lap("stages")
@@ -89,8 +112,52 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
             depth *= 4
         if len(candidates) >= question.settings.fallback_threshold * question.limit:
             break
-    kind = query_type(question.text)
-    return Answer(tuple(candidates), kind, funnel, clock.milliseconds(), allowed, scanned, depth)
+    kind, parents = query_type(question.text), _parents(snapshot, candidates) if question.parents else {}
+    times = clock.milliseconds()
+    return Answer(tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents)
+
+
+def gather(
+    snapshot: Snapshot,
+    question: Question,
+    vector: NDArray[np.float32] | None,
+    lanes: Mapping[Lane, float],
+    rows: Allowed,
+    depth: int,
+) -> tuple[Retrieved, list[Candidate]]:
+    """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
+    k = question.settings.rrf_k_constant
+    retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
+    fused = _in_sections(snapshot, fuse(retrieved.rankings, lanes, k), question.filter, rows)
+    if not fused or not question.max_hops or not ("links" in lanes or question.graph_context):
+        return retrieved, fused
+    reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
+    rankings = dict(retrieved.rankings)
+    if reached and "links" in lanes:
+        rankings["links"] = [(each.passage, each.neighbour.score) for each in reached]
+        fused = _in_sections(snapshot, fuse(rankings, lanes, k), question.filter, rows)
+    return replace(retrieved, rankings=rankings, reached=tuple(reached)), fused
+
+
+def _in_sections(
+    snapshot: Snapshot, fused: list[Candidate], filter: Filter, rows: Allowed
+) -> list[Candidate]:
+    """Without sections where the filter cuts through a document: they hold what it keeps out."""
+    paths = sorted({each.passage.path for each in fused if each.passage.parent is not None})
+    if not paths or not any(isinstance(atom, Type | Language | Tag) for atom in atoms(filter)):
+        return fused
+    whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, rows)
+    cut = {path for path in paths if len(left[path]) < len(whole[path])}
+    return [_alone(each) if each.passage.path in cut else each for each in fused]
+
+
+def _alone(candidate: Candidate) -> Candidate:
+    return replace(candidate, passage=replace(candidate.passage, parent=None))
+
+
+def _parents(snapshot: Snapshot, candidates: Sequence[Candidate]) -> Mapping[tuple[str, int], Parent]:
+    passages = (candidate.passage for candidate in candidates)
+    return snapshot.parents([(each.path, each.parent) for each in passages if each.parent is not None])
 
 
 def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
@@ -104,12 +171,16 @@ def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
     return {"post": [late], "hybrid": [allowed, late]}.get(question.settings.workspace_filtering, [allowed])
 
 
-def active_lanes(settings: SearchSettings, has_model: bool) -> dict[Lane, float]:
-    """The lanes that take part, with their weights."""
-    weights: dict[Lane, float] = {"meaning": settings.semantic_weight, "words": settings.keyword_weight}
-    return {
-        lane: weight for lane, weight in weights.items() if weight > 0 and (lane != "meaning" or has_model)
+def active_lanes(question: Question, has_model: bool) -> dict[Lane, float]:
+    """The lanes that take part, with their weights. The code lane has nothing to say to plain words."""
+    settings, named = question.settings, names_in(question.text)
+    weights: dict[Lane, float] = {
+        "meaning": settings.semantic_weight if has_model else 0.0,
+        "words": settings.keyword_weight,
+        "code": settings.code_search_weight if settings.code_search_enabled and named else 0.0,
+        "links": settings.graph_weight if question.max_hops else 0.0,
     }
+    return {lane: weight for lane, weight in weights.items() if weight > 0}
 
 
 def first_depth(limit: int) -> int:
@@ -144,7 +215,8 @@ def _wants_more(
     if retrieved.exhausted:
         return False
     k = question.settings.rrf_k_constant
-    deeper = {lane: weight / (k + depth + 1) for lane, weight in lanes.items()}
+    more = [lane for lane in retrieved.rankings if lane != "links"]
+    deeper: dict[Lane, float] = {lane: lanes[lane] / (k + depth + 1) for lane in more}
     if len(candidates) >= question.limit:
         return candidates[-1].raw_score < max(deeper.values())
     least = question.min_score * best_possible(retrieved.rankings, lanes, k)

@@ -1,6 +1,7 @@
-"""Retrieval: each lane's ranking over the allowed rows, the lanes side by side."""
+"""Retrieval: each lane's ranking over the allowed rows, the lanes side by side, then the links lane."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Hit, Snapshot
-from tamis.model import Lane, Passage
+from tamis.identifiers import identifiers, names_in
+from tamis.links import folded
+from tamis.model import Candidate, Lane, Passage
 from tamis.search.fuse import Ranking
+from tamis.search.links import SEEDS, Neighbour, neighbours
 from tamis.text import words
 
+_NO_SLUG: Final = re.compile(r"[^\w\- ]")
 _THREADS: Final = 8  # lanes of several searches at once; they start when first needed
 
 
@@ -36,6 +41,15 @@ _pool: Final = _Pool()
 class Retrieved:
     rankings: Mapping[Lane, Ranking]
     exhausted: bool  # no lane has more to give
+    reached: tuple["Reached", ...] = ()  # what the links lane came to
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A document that links led to, and the passage of it that is meant."""
+
+    neighbour: Neighbour
+    passage: Passage
 
 
 def retrieve(
@@ -47,17 +61,91 @@ def retrieve(
     depth: int,
 ) -> Retrieved:
     """Ask the lanes for their `depth` best. Order is by score, then path, then position."""
-    terms = tuple(dict.fromkeys(words(text)))
     asked: dict[Lane, Callable[[], Sequence[Hit]]] = {}
     if "meaning" in lanes and vector is not None:
         query = vector
         asked["meaning"] = lambda: snapshot.meaning(query, allowed, depth)
     if "words" in lanes:
-        asked["words"] = lambda: snapshot.words(terms, allowed, depth)
+        asked["words"] = lambda: snapshot.words(_unique(words(text)), allowed, depth)
+    if "code" in lanes:
+        named = identifiers(" ".join(names_in(text)))
+        asked["code"] = lambda: snapshot.code(_unique(named), allowed, depth)
     hits = _ask(asked)
     passages = snapshot.passages(sorted({hit.key for found in hits.values() for hit in found}))
     rankings = {lane: ranked(found, passages, depth) for lane, found in hits.items()}
     return Retrieved(rankings, all(len(ranking) < depth for ranking in rankings.values()))
+
+
+def _unique(terms: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(terms))
+
+
+def linked(
+    snapshot: Snapshot,
+    fused: Sequence[Candidate],
+    text: str,
+    vector: NDArray[np.float32] | None,
+    hops: int,
+    allowed: Allowed,
+) -> list[Reached]:
+    """The links lane: what the best candidates lead to, best first, one passage for each document."""
+    reached = neighbours(_seeds(fused), hops, lambda paths: snapshot.links(paths, allowed))
+    if not reached:
+        return []
+    best = {candidate.passage.path: candidate.passage for candidate in reversed(fused)}
+    new = [each for each in reached if each.path not in best]
+    chosen = _best_passages(snapshot, new, text, vector, allowed)
+    passages = snapshot.passages(sorted(chosen.values()))
+    best |= {path: passages[key] for path, key in chosen.items()}
+    return [Reached(each, best[each.path]) for each in reached]
+
+
+def _seeds(fused: Sequence[Candidate]) -> dict[str, float]:
+    """The best documents. Fused scores are nearly level, and only the first few can vouch for others."""
+    best = list(dict.fromkeys(candidate.passage.path for candidate in fused))[:SEEDS]
+    return {path: 1 / place for place, path in enumerate(best, start=1)}
+
+
+def _best_passages(
+    snapshot: Snapshot,
+    reached: Sequence[Neighbour],
+    text: str,
+    vector: NDArray[np.float32] | None,
+    allowed: Allowed,
+) -> dict[str, int]:
+    """Of each document the passage that a link names, else the nearest to the question, else the first."""
+    paths = [each.path for each in reached]
+    keys = snapshot.keys(paths, allowed)
+    inside = snapshot.within(paths, allowed)
+    if vector is not None:
+        hits = snapshot.meaning(vector, inside, inside.chunks)
+    else:
+        hits = snapshot.words(_unique(words(text)), inside, inside.chunks)
+    score = {hit.key: hit.score for hit in hits}
+    best = {path: max(own, key=lambda key: score.get(key, 0.0)) for path, own in keys.items()}
+    return best | _named_passages(snapshot, reached, keys)
+
+
+def _named_passages(
+    snapshot: Snapshot, reached: Sequence[Neighbour], keys: Mapping[str, Sequence[int]]
+) -> dict[str, int]:
+    """The passages under the headings that links point at."""
+    led = (each.edge for each in reached if each.edge and each.path == each.edge.target)
+    anchors = {edge.target: folded(edge.anchor.rpartition("#")[2]) for edge in led}
+    wanted = {path: anchor for path, anchor in anchors.items() if anchor}
+    passages = snapshot.passages([key for path in wanted for key in keys[path]])
+    found: dict[str, int] = {}
+    for path, anchor in wanted.items():
+        under = [key for key in keys[path] if anchor in _headings(passages[key])]
+        if under:
+            found[path] = under[0]
+    return found
+
+
+def _headings(passage: Passage) -> list[str]:
+    """The headings above a passage, each as it is written and as a web address has it."""
+    names = [folded(name) for name in passage.header_path.split(" > ")]
+    return [*names, *(_NO_SLUG.sub("", name).replace(" ", "-") for name in names)]
 
 
 def _ask(lanes: Mapping[Lane, Callable[[], Sequence[Hit]]]) -> dict[Lane, Sequence[Hit]]:

@@ -6,9 +6,7 @@ from typing import Final
 from tamis.engine import Snapshot
 from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
 from tamis.model import Candidate, WhyNot
-from tamis.search.fuse import fuse
-from tamis.search.pipeline import STAGES, Embed, Question, active_lanes
-from tamis.search.retrieve import retrieve
+from tamis.search.pipeline import STAGES, Embed, Question, active_lanes, gather
 
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
 
@@ -43,11 +41,11 @@ def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filt
 
 
 def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, depth: int) -> list[Candidate]:
-    lanes = active_lanes(question.settings, embed is not None)
+    lanes = active_lanes(question, embed is not None)
     vector = embed(question.text) if embed and "meaning" in lanes else None
     allowed = snapshot.allow(question.filter)
-    found = retrieve(snapshot, question.text, vector, tuple(lanes), allowed, depth)
-    return fuse(found.rankings, lanes, question.settings.rrf_k_constant)
+    _, fused = gather(snapshot, question, vector, lanes, allowed, depth)
+    return fused
 
 
 def _lost_at(question: Question, fused: Sequence[Candidate], path: str) -> WhyNot:
@@ -71,5 +69,7 @@ def _reason(stage: str, question: Question, before: Sequence[Candidate], path: s
     if stage == "same text":
         twin = next(c for c in before if c.passage.content_hash == best.passage.content_hash)
         return "same text", f"shown from {twin.passage.path} instead"
+    if stage in ("overlap", "parents"):
+        return stage, "another passage around or in it is shown instead"
     place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
     return "ranked lower", f"its best passage is number {place}, the limit is {question.limit}"

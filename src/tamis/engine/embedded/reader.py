@@ -3,19 +3,22 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine import Allowed, Hit
+from tamis.engine import Allowed, Edge, Hit
 from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded.graph import edges
 from tamis.engine.embedded.segment import Mask, Segment, dead_documents
+from tamis.engine.embedded.words import WordIndex
 from tamis.errors import IndexDamaged, UsageError
 from tamis.filters import EVERYTHING, Filter, allows
-from tamis.model import Facts, IndexState, Passage, iso_time
+from tamis.model import Facts, IndexState, Parent, Passage, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
 _CACHED_FILTERS: Final = 32
@@ -33,12 +36,21 @@ class View:
     allowed: dict[Filter, Allowed]
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The allowed rows of each segment (None: all), and what the links lane worked out about them."""
+
+    masks: tuple[Mask | None, ...]
+    edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
+
+
 class EmbeddedSnapshot:
     """A view together with the reading transaction that keeps the texts at the same generation."""
 
     def __init__(self, view: View, connection: store.Connection) -> None:
         self.view = view
         self.connection = connection
+        self._number = {segment.record.id: at for at, segment in enumerate(view.segments)}
 
     @property
     def state(self) -> IndexState:
@@ -53,13 +65,15 @@ class EmbeddedSnapshot:
         return known
 
     def _allow(self, filter: Filter) -> Allowed:
-        masks = tuple(self._mask(segment, filter) for segment in self.view.segments)
+        return self._counted(tuple(self._mask(segment, filter) for segment in self.view.segments))
+
+    def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
         chunks = documents = 0
         for segment, mask in zip(self.view.segments, masks, strict=True):
             places = segment.rows["document"] if mask is None else segment.rows["document"][mask]
             chunks += len(places)
             documents += int(np.count_nonzero(np.diff(places, prepend=-1)))  # places ascend with rows
-        return Allowed(masks, chunks, documents)
+        return Allowed(Rows(masks), chunks, documents)
 
     def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
         living = segment.living()
@@ -86,23 +100,76 @@ class EmbeddedSnapshot:
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
         nearest = vectors.nearest_then_masked if allowed.late else vectors.nearest
-        for segment, mask in zip(self.view.segments, allowed.rows, strict=True):
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
             hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
         return hits
 
     def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self._ranked([segment.words for segment in self.view.segments], terms, allowed, depth)
+
+    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self._ranked([segment.code for segment in self.view.segments], terms, allowed, depth)
+
+    def _ranked(
+        self, indexes: Sequence[WordIndex], terms: Sequence[str], allowed: Allowed, depth: int
+    ) -> Sequence[Hit]:
         wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
-        pairs = list(zip(self.view.segments, allowed.rows, strict=True))
-        found = [[segment.words.postings(term, mask) for term in wanted] for segment, mask in pairs]
+        masks = allowed.rows.masks
+        found = [
+            [index.postings(term, mask) for term in wanted]
+            for index, mask in zip(indexes, masks, strict=True)
+        ]
         counts = [sum(len(of_segment[at][0]) for of_segment in found) for at in range(len(wanted))]
         factors = [words.rarity(allowed.chunks, count) for count in counts]
         hits: list[Hit] = []
-        for (segment, mask), of_segment in zip(pairs, found, strict=True):
+        for segment, index, mask, of_segment in zip(self.view.segments, indexes, masks, found, strict=True):
             if allowed.late:
-                of_segment = [segment.words.postings(term, None) for term in wanted]
+                of_segment = [index.postings(term, None) for term in wanted]
             late_mask = mask if allowed.late else None
             hits += _hits(segment, *words.rank(segment.size, of_segment, factors, depth, late_mask))
         return hits
+
+    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+        known = allowed.rows.edges
+        new = [path for path in paths if path not in known]
+        if new:
+            known.update(edges(self.connection, new, partial(self._is_allowed, allowed)))
+        return list(dict.fromkeys(edge for path in paths for edge in known[path]))
+
+    def _is_allowed(self, allowed: Allowed, document: store.DocumentRecord, ordinal: int | None) -> bool:
+        """Whether a chunk of a document is allowed, or, without one, any."""
+        at = self._number[document.segment]
+        segment, mask = self.view.segments[at], allowed.rows.masks[at]
+        start, end = segment.starts[document.place : document.place + 2].tolist()
+        if ordinal is not None:
+            start, end = start + ordinal, min(end, start + ordinal + 1)
+        return bool(start < end if mask is None else mask[start:end].any())
+
+    def keys(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, Sequence[int]]:
+        found: dict[str, Sequence[int]] = {}
+        for path, at, rows in self._rows_of(paths, allowed):
+            chunks = self.view.segments[at].rows["chunk"][rows].tolist()
+            found |= {path: chunks} if chunks else {}
+        return found
+
+    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+        masks = [np.zeros(segment.size, np.bool_) for segment in self.view.segments]
+        for _, at, rows in self._rows_of(paths, allowed):
+            masks[at][rows] = True
+        return replace(self._counted(tuple(masks)), late=allowed.late)
+
+    def _rows_of(
+        self, paths: Sequence[str], allowed: Allowed
+    ) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
+        """The allowed rows of documents: path, number of the segment, rows."""
+        for document in store.documents_at(self.connection, paths):
+            at = self._number[document.segment]
+            segment, mask = self.view.segments[at], allowed.rows.masks[at]
+            rows = np.arange(*segment.starts[document.place : document.place + 2])
+            yield document.path, at, rows if mask is None else rows[mask[rows]]
+
+    def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
+        return store.parents(self.connection, wanted)
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         found = store.passages(self.connection, keys)

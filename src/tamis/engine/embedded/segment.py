@@ -1,7 +1,8 @@
 """A segment: an immutable folder of mapped arrays. Rows stand in the order of path and position.
 
 rows.bin     for each row its chunk's key, its document's place, and the codes that filters ask for
-words.bin    postings
+words.bin    postings of the words lane
+code.bin     postings of the code lane
 vectors.bin  vectors; of width 0 when the index has no model
 """
 
@@ -10,6 +11,7 @@ import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +22,7 @@ from tamis.engine.embedded import words
 from tamis.engine.embedded.arrays import Truncated, map_arrays, sync_folder, write_arrays
 from tamis.engine.embedded.store import SegmentRecord
 from tamis.errors import IndexDamaged
-from tamis.filters import And, Atom, Filter, Language, Not, Or, Type
+from tamis.filters import And, Atom, Filter, Language, Not, Or, Tag, Type
 from tamis.model import Facts
 
 Array = NDArray[Any]
@@ -80,6 +82,7 @@ class Segment:
         self.record = record
         self.rows = self._map("rows")
         self.words = words.WordIndex(self._map("words"))
+        self.code = words.WordIndex(self._map("code"))
         self.vectors = self._map("vectors")
         self._masks: dict[Filter, Mask] = {}
 
@@ -93,6 +96,11 @@ class Segment:
     @property
     def size(self) -> int:
         return self.record.rows
+
+    @cached_property
+    def starts(self) -> Array:
+        """Where each document's rows begin; one more than there are documents."""
+        return np.searchsorted(self.rows["document"], np.arange(self.record.documents + 1))
 
     def _map(self, name: str) -> dict[str, Array]:
         folder = self.directory / "segments" / self.record.folder
@@ -122,6 +130,8 @@ class Segment:
                 return np.equal(self.rows["type"], _TYPE_CODE[name])
             case Language(name):
                 return np.equal(self.rows["language"], _LANGUAGE_CODE[name])
+            case Tag():
+                return self._of_documents(filter, documents) | self.mask(filter.implied, documents)
             case Atom():
                 return self._of_documents(filter, documents)
         raise TypeError(f"{filter!r} is no filter")

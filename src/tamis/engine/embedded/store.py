@@ -27,16 +27,17 @@ from tamis.errors import (
     disk_fault,
     storage_faults,
 )
-from tamis.model import INDEX_FOLDER, Chunk, Facts, Passage, Skipped
+from tamis.model import INDEX_FOLDER, Chunk, Facts, Link, Parent, Passage, Skipped
 
 Connection = sqlite3.Connection
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 _SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
 _BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 _FOLDER: Final = re.compile(r"[0-9a-f]{32}")
+_OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
@@ -51,15 +52,30 @@ CREATE TABLE documents (
     chunks INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL, read_ns INTEGER NOT NULL, hash BLOB NOT NULL, title TEXT NOT NULL,
     author TEXT NOT NULL, category TEXT NOT NULL, modified REAL NOT NULL, tags TEXT NOT NULL,
-    recipe TEXT NOT NULL
+    aliases TEXT NOT NULL, recipe TEXT NOT NULL
 );
 CREATE INDEX documents_by_segment ON documents (segment, place);
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY, document INTEGER NOT NULL, ordinal INTEGER NOT NULL, type TEXT NOT NULL,
     language TEXT, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, header_path TEXT NOT NULL,
-    content TEXT NOT NULL, text_hash BLOB NOT NULL
+    content TEXT NOT NULL, text_hash BLOB NOT NULL, names TEXT NOT NULL, parent INTEGER
 );
 CREATE INDEX chunks_by_document ON chunks (document);
+CREATE TABLE parents (
+    document INTEGER NOT NULL, number INTEGER NOT NULL, header_path TEXT NOT NULL,
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, content TEXT NOT NULL,
+    PRIMARY KEY (document, number)
+) WITHOUT ROWID;
+CREATE TABLE links (
+    document INTEGER NOT NULL, ordinal INTEGER, type TEXT NOT NULL, target TEXT NOT NULL,
+    anchor TEXT NOT NULL, name TEXT NOT NULL
+);
+CREATE INDEX links_by_document ON links (document);
+CREATE INDEX links_by_name ON links (name);
+CREATE TABLE names (
+    name TEXT NOT NULL, document INTEGER NOT NULL, PRIMARY KEY (name, document)
+) WITHOUT ROWID;
+CREATE INDEX names_by_document ON names (document);
 CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
 """
 
@@ -260,7 +276,7 @@ def segment_facts(connection: Connection, segment: int) -> dict[int, Facts]:
         "SELECT place, path, tags, author, category, modified FROM documents WHERE segment = ?", (segment,)
     )
     return {
-        place: Facts(path, frozenset(json.loads(tags)), author, category, modified)
+        place: Facts(path, frozenset(_texts(tags)), author, category, modified)
         for place, path, tags, author, category, modified in rows
     }
 
@@ -270,13 +286,22 @@ def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     for some in _portions(keys):
         rows = connection.execute(
             f"""SELECT c.id, d.tags, d.path, c.ordinal, c.content, c.text_hash, c.header_path, c.start_line,
-                       c.end_line, c.type, c.language, d.modified
+                       c.end_line, c.type, c.language, d.modified, c.names, c.parent
                 FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id IN ({_marks(some)})""",
             some,
         )
-        for key, tags, *columns in rows:
-            found[key] = Passage(*columns, *[tuple(json.loads(tags))])
+        for key, tags, *columns, names, parent in rows:
+            found[key] = Passage(*columns, *[_texts(tags), _texts(names), parent])
     return found
+
+
+def _texts(stored: str) -> tuple[str, ...]:
+    """A list of texts as it is kept in a column; most are empty."""
+    return tuple(json.loads(stored)) if stored else ()
+
+
+def stored_texts(texts: Sequence[str]) -> str:
+    return json.dumps(texts) if texts else ""
 
 
 def add_document(connection: Connection, columns: Mapping[str, Any]) -> int:
@@ -288,15 +313,113 @@ def add_document(connection: Connection, columns: Mapping[str, Any]) -> int:
 
 def add_chunks(connection: Connection, document: int, chunks: Iterable[tuple[int, Chunk, bytes]]) -> None:
     connection.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             (
                 key, document, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
-                chunk.end_line, chunk.header_path, chunk.content, text_hash,
+                chunk.end_line, chunk.header_path, chunk.content, text_hash, stored_texts(chunk.names),
+                chunk.parent,
             )
             for key, chunk, text_hash in chunks
         ),
     )  # fmt: skip
+
+
+def add_parents(connection: Connection, document: int, parents: Iterable[Parent]) -> None:
+    connection.executemany(
+        "INSERT INTO parents VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            (document, number, parent.header_path, parent.start_line, parent.end_line, parent.content)
+            for number, parent in enumerate(parents)
+        ),
+    )
+
+
+def parents(connection: Connection, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Parent]:
+    found: dict[tuple[str, int], Parent] = {}
+    for path, number in wanted:
+        row = connection.execute(
+            "SELECT p.content, p.header_path, p.start_line, p.end_line FROM parents p"
+            " JOIN documents d ON d.id = p.document WHERE d.path = ? AND p.number = ?",
+            (path, number),
+        ).fetchone()
+        if row:
+            found[path, number] = Parent(*row)
+    return found
+
+
+def add_links(connection: Connection, document: int, links: Iterable[tuple[Link, str]]) -> None:
+    """Links, each with the name that it looks for."""
+    connection.executemany(
+        "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)",
+        ((document, link.ordinal, link.type, link.target, link.anchor, name) for link, name in links),
+    )
+
+
+def add_names(connection: Connection, document: int, names: Iterable[str]) -> None:
+    connection.executemany("INSERT INTO names VALUES (?, ?)", ((name, document) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """Where a document's rows are, and what else it is called."""
+
+    id: int
+    path: str
+    segment: int
+    place: int
+    aliases: tuple[str, ...]
+
+
+_DOCUMENT: Final = "d.id, d.path, d.segment, d.place, d.aliases"
+_LINK: Final = "l.type, l.target, l.anchor, l.ordinal, l.name"
+
+
+def documents_at(connection: Connection, paths: Sequence[str]) -> list[DocumentRecord]:
+    return [_document(row) for row in _select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)]
+
+
+def documents_named(connection: Connection, names: Sequence[str]) -> list[tuple[str, DocumentRecord]]:
+    """The documents that have one of these names, by name."""
+    tables = f"n.name, {_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
+    return [(name, _document(row)) for name, *row in _select(connection, tables, "n.name", names)]
+
+
+def names(connection: Connection, documents: Sequence[int]) -> list[str]:
+    """What these documents are called."""
+    return sorted({name for (name,) in _select(connection, "n.name FROM names n", "n.document", documents)})
+
+
+def links_from(connection: Connection, documents: Sequence[int]) -> list[tuple[DocumentRecord, Link, str]]:
+    """The links of documents, with the name that each looks for."""
+    return _links(connection, "l.document", documents)
+
+
+def links_to(connection: Connection, names: Sequence[str]) -> list[tuple[DocumentRecord, Link, str]]:
+    """The links that look for one of these names."""
+    return _links(connection, "l.name", names)
+
+
+def _links(
+    connection: Connection, column: str, values: Sequence[Any]
+) -> list[tuple[DocumentRecord, Link, str]]:
+    tables = f"{_LINK}, {_DOCUMENT} FROM links l JOIN documents d ON d.id = l.document"
+    rows = _select(connection, tables, column, values)
+    return [(_document(row), Link(kind, *link), name) for kind, *link, name, row in map(_apart, rows)]
+
+
+def _apart(row: Sequence[Any]) -> list[Any]:
+    return [*row[:5], row[5:]]
+
+
+def _document(row: Sequence[Any]) -> DocumentRecord:
+    key, path, segment, place, aliases = row
+    return DocumentRecord(key, path, segment, place, _texts(aliases))
+
+
+def _select(connection: Connection, what: str, column: str, values: Sequence[Any]) -> Iterator[Any]:
+    for some in _portions(values):
+        yield from connection.execute(f"SELECT {what} WHERE {column} IN ({_marks(some)})", some)
 
 
 def next_chunk(connection: Connection) -> int:
@@ -311,7 +434,8 @@ def remove_documents(connection: Connection, paths: Sequence[str]) -> list[tuple
             f"SELECT id, segment, place FROM documents WHERE path IN ({_marks(some)})", some
         ).fetchall()
         ids = [row[0] for row in rows]
-        connection.execute(f"DELETE FROM chunks WHERE document IN ({_marks(ids)})", ids)
+        for table in _OF_DOCUMENTS:
+            connection.execute(f"DELETE FROM {table} WHERE document IN ({_marks(ids)})", ids)
         connection.execute(f"DELETE FROM documents WHERE id IN ({_marks(ids)})", ids)
         places += [(segment, place) for _, segment, place in rows]
     return places
@@ -362,7 +486,7 @@ def move_documents(connection: Connection, moves: Iterable[tuple[int, int, int]]
 
 
 def clear(connection: Connection) -> None:
-    for table in ("documents", "chunks", "segments", "skipped"):
+    for table in (*_OF_DOCUMENTS, "documents", "segments", "skipped"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')")
 

@@ -1,4 +1,4 @@
-"""The words lane: BM25F whose scores do not depend on what a filter keeps out.
+"""BM25F whose scores do not depend on what a filter keeps out: the words lane and the code lane.
 
 The textbook formula ties a score to the corpus in three places. Average field lengths become
 constants; with them a posting's weight is fixed when it is written,
@@ -14,7 +14,7 @@ weights.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -28,22 +28,32 @@ Array = NDArray[Any]
 # k1 and b as usual for pages: b = 0.75 beat 0.4 on nearly all long-document sets.
 K1: Final = 1.5
 B: Final = 0.75
-FIELDS: Final = (
-    "title", "headers", "keywords", "description", "tags", "aliases", "author", "category", "body",
-)  # fmt: skip
-# Terms a field usually has: rounded means over eight public Markdown sets; those have no keywords or
-# categories, which are guessed. They only set where "long" begins; that they are constants is what matters.
-USUAL_LENGTH: Final = dict(zip(FIELDS, (3.0, 6.0, 6.0, 12.0, 2.0, 4.0, 3.0, 1.0, 80.0), strict=True))
+# The fields of each lane with the terms they usually have: rounded means over eight public Markdown sets;
+# those have no keywords or categories, which are guessed, as are the code lane's. They only set where
+# "long" begins; that they are constants is what matters.
+WORD_FIELDS: Final = {
+    "title": 3.0, "headers": 6.0, "keywords": 6.0, "description": 12.0, "tags": 2.0, "aliases": 4.0,
+    "author": 3.0, "category": 1.0, "body": 80.0,
+}  # fmt: skip
+CODE_FIELDS: Final = {"symbols": 4.0, "path": 12.0, "code": 150.0}
 
 
 class Postings:
-    """Collects the terms of rows and makes a segment's word arrays of them."""
+    """Collects the terms of rows and makes a segment's arrays of a lane of them."""
 
-    def __init__(self, boosts: Sequence[float]) -> None:
-        self.boosts = np.array(boosts, np.float64)
-        self.numbers = TermNumbers()
+    def __init__(
+        self, usual_lengths: Mapping[str, float], boosts: Mapping[str, float], numbers: TermNumbers
+    ) -> None:
+        self.fields = {name: at for at, name in enumerate(usual_lengths)}
+        self.usual = np.array(list(usual_lengths.values()))
+        self.boosts = np.array([boosts[name] for name in usual_lengths])
+        self.numbers = numbers
         self.terms: list[int] = []  # term numbers, run after run
         self.runs: list[tuple[int, int, int]] = []  # row, field, length
+
+    def read(self, field: str, text: str) -> tuple[int, list[int]]:
+        """A field's terms, to be added to any number of rows."""
+        return self.fields[field], self.numbers.of(text)
 
     def add(self, row: int, field: int, terms: Sequence[int]) -> None:
         if terms:
@@ -65,13 +75,12 @@ class Postings:
         terms = place[np.array(self.terms, np.int64)] if self.terms else np.empty(0, np.int64)
         rows = np.repeat(runs[:, 0], lengths)
         fields = np.repeat(runs[:, 1], lengths)
-        usual = np.array([USUAL_LENGTH[name] for name in FIELDS])
-        once = self.boosts[runs[:, 1]] / (1.0 - B + B * lengths / usual[runs[:, 1]])
+        once = self.boosts[runs[:, 1]] / (1.0 - B + B * lengths / self.usual[runs[:, 1]])
         span = int(runs[:, 0].max(initial=0)) + 1
-        keys, counts = np.unique((terms * span + rows) * len(FIELDS) + fields, return_counts=True)
-        by_field = np.zeros((span, len(FIELDS)))
+        keys, counts = np.unique((terms * span + rows) * len(self.fields) + fields, return_counts=True)
+        by_field = np.zeros((span, len(self.fields)))
         by_field[runs[:, 0], runs[:, 1]] = once
-        pairs, field = np.divmod(keys, len(FIELDS))
+        pairs, field = np.divmod(keys, len(self.fields))
         weights = counts * by_field[pairs % span, field]
         starts = np.flatnonzero(np.diff(pairs, prepend=-1))
         folded = np.add.reduceat(weights, starts) if len(starts) else np.empty(0)

@@ -1,6 +1,5 @@
 """Writing: new segments, tombstones and merges, each made final by one SQLite transaction."""
 
-import json
 import os
 import re
 import shutil
@@ -8,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +28,11 @@ from tamis.engine.embedded.segment import (
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
 from tamis.errors import IndexDamaged, StorageFault, storage_faults
-from tamis.model import INDEX_FOLDER, Document, Skipped
-from tamis.text import text_hash
+from tamis.identifiers import identifier_numbers
+from tamis.languages import without_known_extension
+from tamis.links import key_of, names_of
+from tamis.model import INDEX_FOLDER, Chunk, Document, Skipped
+from tamis.text import text_hash, word_numbers
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
@@ -53,7 +56,7 @@ class Writer:
     """The one writer of an index. Each `put`, `remove` and `finish` is a generation of its own,
     unless the whole run is one transaction."""
 
-    def __init__(self, directory: Path, connection: store.Connection, boosts: Sequence[float]) -> None:
+    def __init__(self, directory: Path, connection: store.Connection, boosts: Mapping[str, float]) -> None:
         self.directory = directory
         self.connection = connection
         self.boosts = boosts
@@ -143,12 +146,17 @@ class Writer:
             "author": document.front.author,
             "category": document.front.category,
             "modified": document.modified,
-            "tags": json.dumps(document.front.tags),
+            "tags": store.stored_texts(document.front.tags),
+            "aliases": store.stored_texts(document.front.aliases),
             **{name: getattr(prepared.state, name) for name in FileState.__slots__},
         }
         key = store.add_document(self.connection, columns)
         chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
         store.add_chunks(self.connection, key, chunks)
+        store.add_parents(self.connection, key, document.parents)
+        links = [(link, key_of(link, document.path)) for link in document.links]
+        store.add_links(self.connection, key, [(link, name) for link, name in links if name])
+        store.add_names(self.connection, key, names_of(document.path, document.front.aliases))
         return first + len(chunks)
 
     def _bury(self, paths: Sequence[str]) -> None:
@@ -190,7 +198,7 @@ def open_for_writing(
     directory: Path,
     timeout: float,
     waiting: Callable[[str], None],
-    boosts: Sequence[float],
+    boosts: Mapping[str, float],
     *,
     discard: bool = False,
 ) -> Iterator[Writer]:
@@ -279,16 +287,16 @@ def segments_to_merge(records: Sequence[SegmentRecord], most: int) -> list[Segme
 
 
 def _segment_files(
-    batch: Sequence[Prepared], first: int, boosts: Sequence[float]
+    batch: Sequence[Prepared], first: int, boosts: Mapping[str, float]
 ) -> dict[str, dict[str, Any]]:
     """The arrays of a new segment; `batch` is in the order of paths."""
-    postings = words.Postings(boosts)
+    lanes = _Lanes(boosts)
     place_of_row: list[int] = []
     codes: list[tuple[int, int]] = []
     for place, prepared in enumerate(batch):
-        shared = _document_terms(postings, prepared.document)
+        lanes.begin(prepared.document)
         for chunk in prepared.document.chunks:
-            _add_row(postings, len(place_of_row), shared, chunk.header_path, chunk.content)
+            lanes.add(len(place_of_row), chunk)
             place_of_row.append(place)
             codes.append(row_codes(chunk.chunk_type, chunk.language))
     kinds = np.array(codes, np.uint16).reshape(-1, 2)
@@ -299,31 +307,44 @@ def _segment_files(
         "language": kinds[:, 1],
     }
     together = np.concatenate([prepared.vectors for prepared in batch])
-    return {"rows": rows, "words": postings.arrays(), "vectors": vectors.encode(together)}
+    return {"rows": rows, **lanes.files(), "vectors": vectors.encode(together)}
 
 
-def _document_terms(postings: words.Postings, document: Document) -> list[tuple[int, list[int]]]:
-    """The terms that every chunk of a document has: its title and what its front matter says."""
-    front = document.front
-    texts = {
-        "title": document.title,
-        "keywords": " ".join(front.keywords),
-        "description": front.description,
-        "tags": " ".join(front.tags),
-        "aliases": " ".join(front.aliases),
-        "author": front.author,
-        "category": front.category,
-    }
-    return [(words.FIELDS.index(field), postings.numbers.of(text)) for field, text in texts.items() if text]
+class _Lanes:
+    """The postings of the words lane and of the code lane, filled row by row."""
 
+    def __init__(self, boosts: Mapping[str, float]) -> None:
+        self.words = words.Postings(words.WORD_FIELDS, boosts, word_numbers())
+        self.code = words.Postings(words.CODE_FIELDS, boosts, identifier_numbers())
 
-def _add_row(
-    postings: words.Postings, row: int, shared: Sequence[tuple[int, list[int]]], headers: str, body: str
-) -> None:
-    for field, terms in shared:
-        postings.add(row, field, terms)
-    postings.add(row, words.FIELDS.index("headers"), postings.numbers.of(headers))
-    postings.add(row, words.FIELDS.index("body"), postings.numbers.of(body))
+    def begin(self, document: Document) -> None:
+        """Read what every chunk of a document has: its title, what its front matter says, its path."""
+        front, path = document.front, document.path
+        texts = {
+            "title": document.title,
+            "keywords": " ".join(front.keywords),
+            "description": front.description,
+            "tags": " ".join(front.tags),
+            "aliases": " ".join(front.aliases),
+            "author": front.author,
+            "category": front.category,
+        }
+        self._words = [self.words.read(field, text) for field, text in texts.items() if text]
+        name = path.rsplit("/", 1)[-1]
+        self._code = [self.code.read("path", f"{path} {name} {without_known_extension(name)}")]
+
+    def add(self, row: int, chunk: Chunk) -> None:
+        body = [self.words.read("headers", chunk.header_path), self.words.read("body", chunk.content)]
+        for field, terms in (*self._words, *body):
+            self.words.add(row, field, terms)
+        code = [self.code.read("symbols", " ".join(chunk.names))]
+        if chunk.chunk_type != "documentation":
+            code.append(self.code.read("code", chunk.content))
+        for field, terms in (*self._code, *code):
+            self.code.add(row, field, terms)
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        return {"words": self.words.arrays(), "code": self.code.arrays()}
 
 
 def _merged_files(
@@ -340,14 +361,17 @@ def _merged_files(
     order = order[joined[order] >= 0]
     renumber = np.full(len(joined), -1, np.int64)
     renumber[order] = np.arange(len(order))
-    parts = [
-        (segment.words.arrays, renumber[start:end])
-        for segment, start, end in zip(segments, starts[:-1], starts[1:], strict=True)
-    ]
+    own = [renumber[start:end] for start, end in pairwise(starts)]
+    lanes = {
+        name: words.merge(
+            [(getattr(segment, name).arrays, new) for segment, new in zip(segments, own, strict=True)]
+        )
+        for name in ("words", "code")
+    }
     rows = {name: _joined([segment.rows[name] for segment in segments], order) for name in segments[0].rows}
     rows["document"] = joined[order].astype(np.int32)
     stored = {name: _joined([s.vectors[name] for s in segments], order) for name in segments[0].vectors}
-    return {"rows": rows, "words": words.merge(parts), "vectors": stored}
+    return {"rows": rows, **lanes, "vectors": stored}
 
 
 def _joined(parts: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[Any]:

@@ -1,0 +1,131 @@
+"""Grammars run in a process of their own, which may die.
+
+A tree-sitter grammar is generated C that was never meant for hostile input: ten kilobytes of
+punctuation put the one for TSX into an endless loop, two megabytes of `a<a<a<` take hours in Java's,
+and a call into it cannot be stopped (a progress callback crashes in 0.25 and 0.26 alike). So a child does it,
+one for this process, started with the first source file. The kernel ends it when a text takes too
+much CPU time or memory; the text then counts as one that does not parse, and the next one gets a new
+child. Time is CPU time, so a busy machine does not change what is found.
+
+The child ends when its input does, that is with this process, however that ends.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Lock
+from typing import IO, Final
+
+from tamis.ingest import grammars
+from tamis.ingest.grammars import GRAMMARS, Capture
+
+_PROGRAM: Final = str(Path(grammars.__file__).resolve())
+_PORTION: Final = 1 << 20  # bytes read at once
+
+
+class Child:
+    """The process that reads source for this one. Safe to use from several threads; one at a time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def captures(self, text: str, language: str) -> list[Capture] | None:
+        """What the language's query catches; None when there is no grammar or the child died of the text."""
+        if language not in GRAMMARS:
+            return None
+        source = text.encode("utf-8", "surrogatepass")
+        with self._lock:
+            answer = self._ask(b"%s %d\n" % (language.encode(), len(source)), source)
+        found = json.loads(answer) if answer else None
+        return None if found is None else [Capture(*capture) for capture in found]
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _ask(self, *request: bytes) -> bytes:
+        """One line of JSON; nothing when the child died."""
+        for _ in range(2):  # a child that died while nothing was asked of it is replaced once
+            try:
+                child = self._process = self._process or _start()
+                for part in request:
+                    _write(child.stdin, part)
+            except OSError:
+                self._end()
+                continue
+            except BaseException:  # interrupted: half a request is none
+                self._end()
+                raise
+            return self._answer(child)
+        return b""
+
+    def _answer(self, child: subprocess.Popen[bytes]) -> bytes:
+        try:
+            answer = _line(child.stdout)
+        except BaseException:  # interrupted: the answer to this would be taken for that to the next
+            self._end()
+            raise
+        if not answer:
+            self._end()
+        return answer
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            with self._process:  # closes the pipes and waits
+                self._process = None
+
+    def _forget(self) -> None:
+        """After a fork: the child is the parent's, and so is what the pipes carry."""
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._process.returncode = 0  # not ours to wait for
+        self._process, self._lock = None, Lock()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """With the packages of this process, and nothing else: no site, no environment, no current folder.
+
+    Its own process group, so that Ctrl-C is for this process to answer. Pipes without a buffer, so
+    that a fork never writes a second time what the parent began to write.
+    """
+    command = [sys.executable, "-I", "-S", _PROGRAM, *_packages()]
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, process_group=0)
+
+
+def _packages() -> list[str]:
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        here = ""
+    return [place for place in sys.path if os.path.isabs(place) and place != here]
+
+
+def _write(pipe: IO[bytes] | None, data: bytes) -> None:
+    assert pipe is not None
+    rest = memoryview(data)
+    while rest:
+        rest = rest[pipe.write(rest) :]
+
+
+def _line(pipe: IO[bytes] | None) -> bytes:
+    """Up to the end of a line; nothing when the pipe ends before."""
+    assert pipe is not None
+    portions: list[bytes] = []
+    while portion := pipe.read(_PORTION):
+        portions.append(portion)
+        if portion.endswith(b"\n"):
+            return b"".join(portions)
+    return b""
+
+
+CHILD: Final = Child()
+atexit.register(CHILD.close)

@@ -1,0 +1,285 @@
+"""From what a reader of some format saw in a text to passages: sections joined, cut, and numbered.
+
+A reader (Markdown, reStructuredText, notebooks, none for plain text) tells an `Outline`: places in the
+text, nothing about sizes. Everything about sizes is here, once for all formats: short sections join,
+long ones are cut, blocks stay whole where they fit, code blocks are passages of their own as well,
+and with `chunking.parents` the same is done on two levels. The passages together hold the whole text;
+each is an exact run of it, with its lines.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice, takewhile
+from operator import attrgetter
+from typing import Final
+
+from tamis.ingest.split import Lines, Span, pieces, whole_blocks
+from tamis.languages import ChunkType
+from tamis.model import Chunk, Link, LinkType, Parent
+from tamis.settings import ChunkingSettings
+
+SEPARATOR: Final = " > "
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    place: int  # where its line begins
+    level: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A block of code: with what marks it as one, and the lines of code alone."""
+
+    outer: Span
+    inner: Span
+    language: str | None
+    apart: bool = False  # it is no part of the prose around it: the cell of a notebook
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A link, and where it stands."""
+
+    place: int
+    type: LinkType
+    target: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What is where in a text. All in the order of the text; a block before the blocks inside it."""
+
+    headings: Sequence[Heading] = ()
+    blocks: Sequence[Span] = ()  # of whole lines, better not cut: code, tables and rows, lists and items
+    codes: Sequence[Code] = ()
+    references: Sequence[Reference] = ()
+    tags: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        return next((heading.name for heading in self.headings if heading.level == 1), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    start: int
+    end: int
+    trail: tuple[str, ...]  # the headings above and including its own
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """A text cut up."""
+
+    chunks: list[Chunk]
+    parents: list[Parent]
+    links: list[Link]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A chunk to be."""
+
+    start: int
+    end: int
+    is_code: bool
+    trail: tuple[str, ...]
+    parent: int | None
+    language: str | None = None
+
+
+_IN_ORDER: Final = attrgetter("start", "is_code", "end")  # code comes after the prose it begins with
+
+
+def passages(
+    text: str,
+    outline: Outline,
+    sizes: ChunkingSettings,
+    *,
+    start: int = 0,
+    kind: ChunkType = "documentation",
+    language: str | None = None,
+) -> Passages:
+    """The chunks of the text from `start` on, the parents they lie in if asked for, and the links."""
+    sections = list(_sections(text, start, outline.headings))
+    if sizes.parents:
+        parents = _Cutter(text, outline, sizes.of_parents()).cut_up(sections)
+        found = _Cutter(text, outline, sizes.of_children()).in_parents(parents, sections)
+    else:
+        parents = []
+        found = sorted(_Cutter(text, outline, sizes).pieces(sections, sections, None), key=_IN_ORDER)
+    lines = Lines(text)
+    chunks = [_chunk(text, lines, at, piece, kind, language) for at, piece in enumerate(found)]
+    return Passages(chunks, _parents(text, parents), _links(outline.references, found))
+
+
+def _chunk(
+    text: str, lines: Lines, ordinal: int, piece: _Piece, kind: ChunkType, language: str | None
+) -> Chunk:
+    return Chunk(
+        ordinal,
+        text[piece.start : piece.end],
+        SEPARATOR.join(piece.trail),
+        lines.at(piece.start),
+        lines.at(piece.end - 1),
+        "code_block" if piece.is_code else kind,
+        piece.language if piece.is_code else language,
+        parent=piece.parent,
+    )
+
+
+# --- Sections ---------------------------------------------------------------------------
+
+
+def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[Section]:
+    if not headings:
+        yield Section(start, len(text), ())
+        return
+    if text[start : headings[0].place].strip():
+        yield Section(start, headings[0].place, ())
+    above: list[Heading] = []
+    ends = [heading.place for heading in headings[1:]] + [len(text)]
+    for heading, end in zip(headings, ends, strict=True):
+        above = [higher for higher in above if higher.level < heading.level] + [heading]
+        yield Section(heading.place, end, tuple(higher.name for higher in above if higher.name))
+
+
+def _join_small(text: str, sections: Iterable[Section], sizes: ChunkingSettings) -> list[Section]:
+    """Join a section that is too short to stand alone with the next (the last one with the one before)."""
+    joined: list[Section] = []
+    for section in sections:
+        if joined and _fits(text, joined[-1], section, sizes):
+            joined[-1] = _together(joined[-1], section)
+        else:
+            joined.append(section)
+    if len(joined) > 1 and _is_small(text, joined[-1], sizes) and _room(joined[-2], joined[-1], sizes):
+        joined[-2:] = [_together(joined[-2], joined[-1])]
+    return joined
+
+
+def _fits(text: str, first: Section, second: Section, sizes: ChunkingSettings) -> bool:
+    return _is_small(text, first, sizes) and _room(first, second, sizes)
+
+
+def _is_small(text: str, section: Section, sizes: ChunkingSettings) -> bool:
+    return len(text[section.start : section.end].strip()) < sizes.min_chars
+
+
+def _room(first: Section, second: Section, sizes: ChunkingSettings) -> bool:
+    return first.end == second.start and second.end - first.start <= sizes.max_chars
+
+
+def _together(first: Section, second: Section) -> Section:
+    """A heading with its first subsection is about the subsection; two siblings are about what they share."""
+    if second.trail[: len(first.trail)] == first.trail:
+        trail = second.trail
+    else:
+        pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first.trail, second.trail, strict=False))
+        trail = tuple(name for name, _ in pairs) or first.trail
+    return Section(first.start, second.end, trail)
+
+
+def _within(sections: Sequence[Section], start: int, end: int) -> Iterator[Section]:
+    """The parts of the sections that lie between two places."""
+    first = bisect_right(sections, start, key=lambda section: section.end)
+    for section in takewhile(lambda section: section.start < end, islice(sections, first, None)):
+        yield Section(max(section.start, start), min(section.end, end), section.trail)
+
+
+# --- Pieces -----------------------------------------------------------------------------
+
+
+class _Cutter:
+    """Cuts parts of one text to one size."""
+
+    def __init__(self, text: str, outline: Outline, sizes: ChunkingSettings) -> None:
+        self._text, self._outline, self._sizes = text, outline, sizes
+        self._whole = whole_blocks(outline.blocks, sizes.max_chars)
+
+    def cut_up(self, sections: Iterable[Section]) -> list[Section]:
+        """Sections joined and cut to size."""
+        return [
+            Section(begin, end, section.trail)
+            for section in _join_small(self._text, sections, self._sizes)
+            for begin, end in pieces(self._text, (section.start, section.end), self._sizes, self._whole)
+        ]
+
+    def pieces(
+        self, part: Sequence[Section], sections: Sequence[Section], parent: int | None
+    ) -> Iterator[_Piece]:
+        """What becomes of a part of the text: its prose, and the code in it."""
+        codes = _codes_of(part, self._outline.codes)
+        prose = _without(self._text, part, [code for code in codes if code.apart])
+        alone = {code.outer for code in codes if self._text[slice(*code.inner)].strip()}
+        for piece in self.cut_up(prose):
+            if (piece.start, piece.end) not in alone:
+                yield _Piece(piece.start, piece.end, False, piece.trail, parent)
+        for code in codes:
+            span = (max(code.inner[0], part[0].start), min(code.inner[1], part[-1].end))
+            trail = next(_within(sections, *code.outer)).trail
+            for begin, end in pieces(self._text, span, self._sizes):
+                yield _Piece(begin, end, True, trail, parent, code.language)
+
+    def in_parents(self, parents: Sequence[Section], sections: Sequence[Section]) -> list[_Piece]:
+        """The pieces of all parents. Where parents overlap, what both would have belongs to the first."""
+        found: dict[tuple[int, int, bool], _Piece] = {}
+        for number, parent in enumerate(parents):
+            part = list(_within(sections, parent.start, parent.end))
+            for piece in self.pieces(part, sections, number):
+                found.setdefault((piece.start, piece.end, piece.is_code), piece)
+        return sorted(found.values(), key=_IN_ORDER)
+
+
+def _codes_of(part: Sequence[Section], codes: Sequence[Code]) -> Sequence[Code]:
+    """The code that lies in a part of the text, or reaches into it."""
+    first = bisect_right(codes, part[0].start, key=lambda code: code.inner[1])
+    after = bisect_right(codes, part[-1].end - 1, key=lambda code: code.inner[0])
+    return codes[first:after]
+
+
+def _without(text: str, part: Sequence[Section], codes: Sequence[Code]) -> Iterable[Section]:
+    """The sections without this code."""
+    return _between(text, part, codes) if codes else part
+
+
+def _between(text: str, part: Sequence[Section], codes: Sequence[Code]) -> Iterator[Section]:
+    for section in part:
+        inside = _codes_of([section], codes)
+        starts = [section.start, *(code.outer[1] for code in inside)]
+        ends = [*(code.outer[0] for code in inside), section.end]
+        for start, end in zip(starts, ends, strict=True):
+            if text[start:end].strip():
+                yield Section(start, end, section.trail)
+
+
+def _parents(text: str, parents: Iterable[Section]) -> list[Parent]:
+    lines = Lines(text)
+    return [
+        Parent(
+            text[parent.start : parent.end],
+            SEPARATOR.join(parent.trail),
+            lines.at(parent.start),
+            lines.at(parent.end - 1),
+        )
+        for parent in parents
+    ]
+
+
+# --- Links ------------------------------------------------------------------------------
+
+
+def _links(references: Iterable[Reference], found: Sequence[_Piece]) -> list[Link]:
+    """Each with the first passage it stands in; the same link once in a passage."""
+    prose = [(piece, at) for at, piece in enumerate(found) if not piece.is_code]
+    reach = list(accumulate((piece.end for piece, _ in prose), max))  # ascending, as the ends need not be
+    links: dict[Link, None] = {}
+    for reference in references:
+        first = bisect_right(reach, reference.place)
+        stands = first < len(prose) and prose[first][0].start <= reference.place
+        ordinal = prose[first][1] if stands else None
+        links[Link(reference.type, reference.target, reference.anchor, ordinal)] = None
+    return list(links)

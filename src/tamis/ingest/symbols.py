@@ -1,0 +1,254 @@
+"""What a source file defines: its functions, methods, classes and constants, with where they stand.
+
+`tamis.ingest.grammars` says what a definition is, `tamis.ingest.isolated` asks it where it can do no harm;
+this makes symbols of the answer: the name with the names around it, the comment and the decorators that
+belong to it, the signature on one line. A text that mostly does not parse has none.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tamis.ingest.grammars import ABOVE, CONSTANT, ERROR, IMPORT, WRAP, Capture
+from tamis.ingest.isolated import CHILD
+from tamis.ingest.split import Span
+
+# Above this share of the text in errors, the tree is a guess and windows of lines serve better.
+_MAX_ERRORS: Final = 0.5
+# Definitions nested deeper are part of the one around them. Bounds what a scope can hold.
+_MAX_DEPTH: Final = 12
+_MAX_NAME: Final = 200
+_MAX_SIGNATURE: Final = 200
+_MAX_INDENT: Final = 200
+# A header that says `.h` may be C++, and JavaScript may have types (Flow): tried when there are errors.
+_SECOND_READING: Final = {"c": "cpp", "javascript": "tsx"}
+
+TYPES: Final = frozenset(
+    {"class", "struct", "interface", "trait", "impl", "enum", "object", "record", "union", "extension"}
+)
+_FUNCTIONS: Final = frozenset({"function", "method"})
+_SPACES: Final = frozenset({"namespace", "module"})
+_NO_DEFINITION: Final = frozenset({ABOVE, WRAP, ERROR, IMPORT})
+# Where a dot or a colon in a name is part of it.
+_UNQUALIFIED: Final = frozenset({"bash", "kotlin", "python", "scala"})
+_UNNAMED: Final = {"companion": "Companion"}  # what Kotlin calls it
+# `Foo.prototype.bar = function` defines `Foo > bar`, `module.exports.bar = function` defines `bar`.
+_NO_SCOPE: Final = frozenset({"prototype", "exports", "module", "this", "self"})
+
+_ARGUMENTS: Final = re.compile(r"(?<=\w)<[^<>]*>")
+_OPERATOR: Final = re.compile(r"\boperator\b\s*(?:\(\s*\)|[^(]*)")
+_SEPARATORS: Final = re.compile(r"::|[.:]")
+_WORDS: Final = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """Something that a file defines."""
+
+    name: str
+    kind: str
+    scope: tuple[str, ...]  # the names around it, from the outside in
+    start: int  # of its comment and decorators, where it has them
+    end: int
+    place: int  # of its name
+    line: int  # of its name
+    signature: str  # on one line, without its body
+
+    @property
+    def qualified(self) -> str:
+        return ".".join((*self.scope, self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a grammar made of a text, in the order of the text."""
+
+    symbols: tuple[Symbol, ...]  # outer before inner
+    comments: tuple[Span, ...]  # and attributes: what says something about what is below
+    imports: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A definition whose end has not been reached."""
+
+    capture: Capture
+    symbol: Symbol
+
+
+def reading(text: str, language: str) -> Reading | None:
+    """None when there is no grammar for the language, and when the text does not parse.
+
+    Besides the languages of `tamis.languages` there is `tsx`, for TypeScript with elements in it.
+    """
+    best = _read(text, language)
+    if best and best[0] and (second := _SECOND_READING.get(language)):
+        best = min(best, _read(text, second) or best, key=lambda each: each[0])
+    if best is None or best[0] > _MAX_ERRORS:
+        return None
+    captures = best[1]
+    found = tuple(_symbols(text, captures, language))
+    return Reading(found, _spans(captures, ABOVE), _spans(captures, IMPORT))
+
+
+def symbols(text: str, language: str) -> list[Symbol] | None:
+    """What the text defines, constants left out; None as for `reading`."""
+    found = reading(text, language)
+    return None if found is None else [symbol for symbol in found.symbols if symbol.kind != CONSTANT]
+
+
+def _spans(captures: Sequence[Capture], kind: str) -> tuple[Span, ...]:
+    return tuple((capture.start, capture.end) for capture in captures if capture.kind == kind)
+
+
+def _read(text: str, language: str) -> tuple[float, list[Capture]] | None:
+    """The share of the text that the grammar could not read, and what was caught."""
+    captures = CHILD.captures(text, language)
+    if captures is None:
+        return None
+    wrong, outer = 0, [Capture("", 0, len(text), (0, 0), (0, 0), 0)]
+    for capture in captures:
+        if capture.kind != ERROR and capture.kind in _NO_DEFINITION:
+            continue
+        while outer[-1].end <= capture.start and len(outer) > 1:
+            outer.pop()
+        size = capture.end - capture.start
+        # What a definition in an error covers was read, what an error in a definition covers was not.
+        wrong += size * ((capture.kind == ERROR) - (outer[-1].kind == ERROR))
+        outer.append(capture)
+    return wrong / max(1, len(text)), captures
+
+
+def _symbols(text: str, captures: Sequence[Capture], language: str) -> Iterator[Symbol]:
+    layout = _Layout(text, captures)
+    wraps: list[Capture] = []
+    outer: list[_Open] = []
+    free = 0  # where the definition before this one ended
+    for capture in captures:
+        if capture.kind == WRAP:
+            wraps.append(capture)
+        if capture.kind in _NO_DEFINITION:
+            continue
+        while outer and (outer[-1].capture.end <= capture.start or _same_span(outer[-1].capture, capture)):
+            free = outer.pop().symbol.end
+        around = outer[-1] if outer else None
+        start = _with_wraps(capture, wraps)
+        wraps.clear()
+        names = _names(text, capture, language)
+        if not names or len(outer) == _MAX_DEPTH or _is_within(around, capture, names[-1]):
+            continue
+        lowest = max(free, around.capture.start if around else 0)
+        symbol = Symbol(
+            name=names[-1],
+            kind=_kind(capture, around, names),
+            scope=((*around.symbol.scope, around.symbol.name) if around else ()) + names[:-1],
+            start=min(capture.start, max(lowest, layout.with_above(start))),
+            end=capture.end,
+            place=capture.name[0],
+            line=layout.line(capture.name[0]) + 1,
+            signature=_signature(text, capture, max(start, layout.line_start(capture.start))) or names[-1],
+        )
+        yield symbol
+        if capture.kind not in ("typedef", CONSTANT):  # of a struct, which has a name of its own
+            outer.append(_Open(capture, symbol))
+
+
+class _Layout:
+    """The lines of a text, and which of them end comments or attributes that belong to what is below."""
+
+    def __init__(self, text: str, captures: Sequence[Capture]) -> None:
+        self._text = text
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._above: dict[int, int] = {}  # from the line that it ends in to where it begins
+        for capture in captures:
+            if capture.kind == ABOVE and self._begins_line(capture.start):
+                ends_line = text.endswith("\n", capture.start, capture.end)
+                self._above[self.line(capture.end - 1 - ends_line)] = capture.start
+
+    def line(self, place: int) -> int:
+        """Counted from 0."""
+        return bisect_right(self._starts, place) - 1
+
+    def line_start(self, place: int) -> int:
+        return self._starts[self.line(place)]
+
+    def with_above(self, place: int) -> int:
+        """Where the comments and attributes begin that stand right above a place."""
+        while self._begins_line(place) and (line := self.line(place) - 1) in self._above:
+            place = self._above.pop(line)
+        return place
+
+    def _begins_line(self, place: int) -> bool:
+        start = self.line_start(place)
+        return place - start <= _MAX_INDENT and not self._text[start:place].strip()
+
+
+def _with_wraps(capture: Capture, wraps: Sequence[Capture]) -> int:
+    """Where a definition begins with what is around it, which ends with it or with a semicolon after it."""
+    return min((wrap.start for wrap in wraps if 0 <= wrap.end - capture.end <= 1), default=capture.start)
+
+
+def _same_span(first: Capture, second: Capture) -> bool:
+    return (first.start, first.end) == (second.start, second.end)
+
+
+def _is_within(around: _Open | None, capture: Capture, name: str) -> bool:
+    """Not a definition of its own.
+
+    `f = function f() {}`, what looks like a prototype in a function, constants that are not the file's.
+    """
+    if around is None:
+        return False
+    if capture.kind == CONSTANT:
+        return around.symbol.kind not in _SPACES
+    if capture.kind == "prototype":
+        return around.symbol.kind in _FUNCTIONS
+    return capture.body == around.capture.body and name == around.symbol.name
+
+
+def _kind(capture: Capture, around: _Open | None, names: tuple[str, ...]) -> str:
+    if capture.kind == "function" and (len(names) > 1 or (around and around.symbol.kind in TYPES)):
+        return "method"
+    return "type" if capture.kind == "typedef" else capture.kind
+
+
+def _names(text: str, capture: Capture, language: str) -> tuple[str, ...]:
+    """The name of a definition with the names before it: `Client<T>::retry` -> `Client`, `retry`."""
+    name = " ".join(text[slice(*capture.name)][: 2 * _MAX_NAME].split())
+    if capture.kind == "impl":
+        names: tuple[str, ...] = tuple(_WORDS.findall(_without_arguments(name))[-1:])
+    elif name[:1] in {"[", '"', "'", "`"} and language != "ruby":  # a computed or quoted name
+        names = (name.strip("[]\"'`"),)
+    elif language in _UNQUALIFIED:
+        names = (_UNNAMED.get(name, name),)
+    elif operator := _OPERATOR.search(name):
+        names = (*_split(name[: operator.start()]), operator[0].strip())
+    else:
+        names = _split(name)
+    belongs = _WORDS.findall(text[slice(*capture.within)][:_MAX_NAME])[:1]
+    return (*belongs, *(part[:_MAX_NAME] for part in names[-_MAX_DEPTH:]))
+
+
+def _split(name: str) -> tuple[str, ...]:
+    *before, last = [part.strip() for part in _SEPARATORS.split(_without_arguments(name))]
+    return (*(part for part in before if part and part not in _NO_SCOPE), last) if last else ()
+
+
+def _without_arguments(name: str) -> str:
+    for _ in range(4):  # as deep as arguments of arguments go
+        name = _ARGUMENTS.sub("", name)
+    return name
+
+
+def _signature(text: str, capture: Capture, start: int) -> str:
+    """From the start of its line to its body, or to the first brace: `def retry(self, n: int) -> bool`."""
+    if capture.kind == CONSTANT:  # of which one declaration may have thousands, and no outline shows it
+        return ""
+    brace = text.find("{", start, capture.end)
+    end = capture.body if capture.body < capture.end or brace < 0 else brace
+    words = text[start : min(end, start + 4 * _MAX_SIGNATURE)].split()
+    if 0 <= end < capture.name[0]:  # typedef struct { ... } point
+        words += text[slice(*capture.name)].split()
+    return " ".join(words).removesuffix("=>").rstrip(" {:=;,")[:_MAX_SIGNATURE]

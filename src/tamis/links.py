@@ -1,0 +1,228 @@
+"""Who a link leads to: which document, of those there are, a reference means.
+
+A link is kept as it was written. It leads to the document that fits it best, and how well one fits
+depends on the link and that document alone, never on who else is there. So resolving among the
+documents that a filter allows gives what an index of those alone would give, and a link whose target
+is not there yet simply fits nothing.
+
+The order is Obsidian's for notes: the exact path, then any document whose path ends so, the nearest
+first, then aliases. Markdown links are paths first; imports stay within their language.
+"""
+
+import posixpath
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from tamis.languages import PROSE, extension, language_of, without_known_extension
+from tamis.model import Link
+
+# Files that stand for their folder.
+_FOR_FOLDER: Final = frozenset({"index", "_index", "readme", "__init__", "mod"})
+_FAMILY: Final = {
+    "typescript": "javascript", "vue": "javascript", "cpp": "c", "kotlin": "java", "scala": "java",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A document as links see it: by its path, by what stands for it, and by its other names."""
+
+    path: str
+    full: str  # the path, folded
+    forms: tuple[str, ...]  # what the path may be written as, folded
+    folder: tuple[str, ...]
+    aliases: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One of the readings of a link: what a document must be called for it."""
+
+    order: int
+    text: str
+    by: str  # form, suffix or alias
+
+
+def folded(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.strip()).casefold())
+
+
+@lru_cache(maxsize=1 << 16)
+def named(path: str, aliases: tuple[str, ...] = ()) -> Named:
+    full = folded(path)
+    bare = folded(without_known_extension(path))
+    folder, _, stem = bare.rpartition("/")
+    stands = (folder,) if stem in _FOR_FOLDER and folder else ()
+    parts = tuple(full.split("/")[:-1])
+    return Named(path, full, (full, bare, *stands), parts, frozenset(map(folded, aliases)))
+
+
+def names_of(path: str, aliases: tuple[str, ...]) -> frozenset[str]:
+    """The keys that a document is found by: every link that fits it has one of them."""
+    document = named(path, aliases)
+    package = ("/".join(document.folder),) if extension(path) == ".go" else ()
+    return frozenset(
+        key for text in (*document.forms, *package, *document.aliases) if (key := _last(_slashed(text)))
+    )
+
+
+def key_of(link: Link, source: str) -> str:
+    """The key that a link looks for: the last part of the path it means."""
+    for way in _ways(link, source):
+        if (key := _last(_slashed(way.text))) not in (".", ".."):  # else the next way says where that leads
+            return key
+    return ""
+
+
+class Directory:
+    """Documents by all that they are called, so that a link finds its own among thousands of one name."""
+
+    def __init__(self, documents: Iterable[Named]) -> None:
+        self._called: dict[tuple[str, str], list[Named]] = defaultdict(list)  # by way and text
+        self._nearest: dict[tuple[str, str, str], _Nearest] = {}
+        for document in documents:
+            for form in document.forms:
+                self._called["form", form].append(document)
+            for ending in {ending for form in document.forms for ending in _endings(form)}:
+                self._called["suffix", ending].append(document)
+            for alias in document.aliases:
+                self._called["alias", alias].append(document)
+            if extension(document.path) == ".go":
+                self._packages(document)
+
+    def _packages(self, document: Named) -> None:
+        """An import in Go means a folder, and with it its files."""
+        folder = "/".join(document.folder)
+        if folder and folder not in document.forms:
+            self._called["package", folder].append(document)
+            for ending in _endings(folder):
+                self._called["package suffix", ending].append(document)
+
+    def resolve(self, link: Link, source: str) -> str | None:
+        """The path of the document that a link of `source` leads to."""
+        importer = extension(source) if link.type == "import" else ""
+        if link.type == "import" and _family(source) is None:
+            return None
+        folder = named(source).folder
+        for way in _ways(link, source):
+            if found := self._table(way, importer, source).best(folder):
+                return found
+        return None
+
+    def _table(self, way: _Way, importer: str, source: str) -> "_Nearest":
+        key = (way.by, way.text, importer)
+        if key not in self._nearest:
+            documents = list(self._called.get((way.by, way.text), ()))
+            if importer == ".go":
+                also = {"form": "package", "suffix": "package suffix"}[way.by]
+                documents += self._called.get((also, way.text), ())
+            if importer:
+                documents = [each for each in documents if _family(each.path) == _family(source)]
+            self._nearest[key] = _Nearest((_kind(way, importer, each), each) for each in documents)
+        return self._nearest[key]
+
+
+class _Nearest:
+    """Documents of one name by the folders above them: the best below each, for each kind."""
+
+    def __init__(self, documents: Iterable[tuple[int, Named]]) -> None:
+        self._below: dict[tuple[int, tuple[str, ...]], tuple[int, int, str]] = {}
+        for kind, document in documents:
+            depth = len(document.folder)
+            for above in range(depth + 1):
+                key = (kind, document.folder[:above])
+                here = (depth - above, depth, document.path)
+                self._below[key] = min(here, self._below.get(key, here))
+
+    def best(self, folder: tuple[str, ...]) -> str | None:
+        """Kind first; then below the folder; then the fewest steps away; then depth and path."""
+        for kind in (0, 1):
+            if inside := self._below.get((kind, folder)):
+                return inside[-1]
+            around = (
+                (len(folder) - above + below[0], *below[1:])
+                for above in range(len(folder))
+                if (below := self._below.get((kind, folder[:above])))
+            )
+            if nearest := min(around, default=None):
+                return nearest[-1]
+        return None
+
+
+def _ways(link: Link, source: str) -> Iterator[_Way]:
+    """The readings of a link, best first."""
+    written = folded(link.target)
+    target = _slashed(written)
+    rooted = target.startswith("/")
+    rest = target.lstrip("/")
+    if not rest:
+        return
+    beside = _beside(source, target)
+    if rooted:
+        yield _Way(0, rest, "form")
+        if link.type != "import":
+            yield _Way(2, rest, "suffix")
+    elif link.type == "import":
+        yield _Way(0, target, "form")
+        yield _Way(2, target, "suffix")
+    elif link.type == "markdown":
+        yield from [_Way(0, beside, "form")] if beside else []
+        if not _is_relative(target) and ".." not in target.split("/"):
+            yield _Way(1, target, "form")
+            if without_known_extension(_last(target)) not in _FOR_FOLDER:
+                yield _Way(2, target, "suffix")
+    elif _is_relative(target):
+        yield from [_Way(0, beside, "form")] if beside else []
+    else:
+        yield _Way(0, target, "form")
+        yield from [_Way(1, beside, "form")] if beside else []
+        yield _Way(2, target, "suffix")
+        yield _Way(3, written, "alias")
+
+
+def _kind(way: _Way, importer: str, document: Named) -> int:
+    """0 for the kind of document that is meant, where others are called the same."""
+    if way.by == "alias" or _ends(document.full, way.text):
+        return 0
+    if importer:
+        return int(importer != extension(document.path))
+    return int(extension(document.path) not in PROSE)
+
+
+def _endings(form: str) -> Iterator[str]:
+    """`a/b/c` -> `a/b/c`, `b/c`, `c`."""
+    yield form
+    while (slash := form.find("/")) >= 0:
+        form = form[slash + 1 :]
+        yield form
+
+
+def _ends(form: str, text: str) -> bool:
+    return f"/{form}".endswith(f"/{text}")
+
+
+def _slashed(text: str) -> str:
+    return text.replace("\\", "/").strip().rstrip("/") if text.strip("/\\") else ""
+
+
+def _is_relative(target: str) -> bool:
+    return target.startswith(("./", "../")) or target in (".", "..")
+
+
+def _beside(source: str, target: str) -> str:
+    """The path that a target means from its document's folder; nothing where that is outside."""
+    path = posixpath.normpath(posixpath.join("/".join(named(source).folder), target.lstrip("/")))
+    return "" if path == ".." or path.startswith("../") or path == "." else path
+
+
+def _last(path: str) -> str:
+    return without_known_extension(path.rsplit("/", 1)[-1])
+
+
+def _family(path: str) -> str | None:
+    language = language_of(path)
+    return _FAMILY.get(language or "", language)

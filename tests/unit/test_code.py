@@ -1,0 +1,853 @@
+"""Source by its structure: a table of languages, and what becomes a chunk, a name, a link and a parent."""
+
+from itertools import pairwise
+
+import pytest
+
+from tamis.ingest.code import code_parts
+from tamis.ingest.grammars import GRAMMARS
+from tamis.ingest.parse import parse
+from tamis.ingest.read import Source
+from tamis.ingest.symbols import Symbol, symbols
+from tamis.languages import CODE_LANGUAGE, LANGUAGES
+from tamis.model import Chunk, Document, Link
+from tamis.settings import ChunkingSettings
+
+DEFAULT = ChunkingSettings()
+EACH = ChunkingSettings(min_chars=0, max_chars=100, overlap_chars=0)  # nothing is joined
+
+EXTENSION = {language: suffix for suffix, language in reversed(CODE_LANGUAGE.items())} | {"tsx": ".tsx"}
+
+
+def code_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk] | None:
+    parts, _ = code_parts(path, text, sizes)
+    return None if parts is None else list(parts.chunks)
+
+
+# Language, source, and what it defines: where, of what kind, in which line, with which signature.
+TABLE = [
+    (
+        "python",
+        """
+import os
+
+# Retries.
+@final
+class Client(Base):
+    '''Doc.'''
+
+    @property
+    def retry(self, a: int,
+              b=3) -> int:  # why
+        def inner(): pass
+        return 1
+
+async def go(x): ...
+""",
+        [
+            ("Client", "class", 6, "class Client(Base)"),
+            ("Client > retry", "method", 10, "def retry(self, a: int, b=3) -> int"),
+            ("Client > retry > inner", "function", 12, "def inner()"),
+            ("go", "function", 15, "async def go(x)"),
+        ],
+    ),
+    (
+        "javascript",
+        """
+/** Doc. */
+export default class Client extends Base {
+  #secret() {}
+  static make = () => new Client();
+  get ["x"]() { return 1; }
+}
+function* gen(a) {}
+export const arrow = async (a, b) => {
+  return a;
+};
+Client.prototype.retry = function (n) {};
+module.exports.helper = function helper() {};
+const api = { list() {}, drop: function (x) {} };
+""",
+        [
+            ("Client", "class", 3, "export default class Client extends Base"),
+            ("Client > #secret", "method", 4, "#secret()"),
+            ("Client > make", "method", 5, "static make = ()"),
+            ("Client > x", "method", 6, 'get ["x"]()'),
+            ("gen", "function", 8, "function* gen(a)"),
+            ("arrow", "function", 9, "export const arrow = async (a, b)"),
+            ("Client > retry", "method", 12, "Client.prototype.retry = function (n)"),
+            ("helper", "function", 13, "module.exports.helper = function helper()"),
+            ("list", "method", 14, "list()"),
+            ("drop", "method", 14, "drop: function (x)"),
+        ],
+    ),
+    (
+        "typescript",
+        """
+@Injectable()
+export abstract class Client<T> implements Base {
+  constructor(private a: string) {}
+  abstract go(): void;
+}
+interface Shape { area(scale: number): number; }
+type Id = string | number;
+enum Color { Red }
+namespace Util.Text { export function trim(s: string): string { return s; } }
+declare function outside(a: number): void;
+""",
+        [
+            ("Client", "class", 3, "export abstract class Client<T> implements Base"),
+            ("Client > constructor", "method", 4, "constructor(private a: string)"),
+            ("Client > go", "method", 5, "abstract go(): void"),
+            ("Shape", "interface", 7, "interface Shape"),
+            ("Shape > area", "method", 7, "area(scale: number): number"),
+            ("Id", "type", 8, "type Id = string | number"),
+            ("Color", "enum", 9, "enum Color"),
+            ("Util > Text", "namespace", 10, "namespace Util.Text"),
+            ("Util > Text > trim", "function", 10, "export function trim(s: string): string"),
+            ("outside", "function", 11, "declare function outside(a: number): void"),
+        ],
+    ),
+    (
+        "tsx",
+        """
+export function Button({ label }: Props) {
+  return <button>{label}</button>;
+}
+const Row = () => <div />;
+""",
+        [
+            ("Button", "function", 2, "export function Button({ label }: Props)"),
+            ("Row", "function", 5, "const Row = ()"),
+        ],
+    ),
+    (
+        "go",
+        """
+// Client retries.
+type Client struct{ n int }
+
+type Doer interface {
+	Do(x int) error
+}
+
+func (c *Client[T]) Retry(n int) error { return nil }
+
+func New() *Client { return nil }
+""",
+        [
+            ("Client", "struct", 3, "type Client struct"),
+            ("Doer", "interface", 5, "type Doer interface"),
+            ("Doer > Do", "method", 6, "Do(x int) error"),
+            ("Client > Retry", "method", 9, "func (c *Client[T]) Retry(n int) error"),
+            ("New", "function", 11, "func New() *Client"),
+        ],
+    ),
+    (
+        "rust",
+        """
+/// Doc.
+#[derive(Debug)]
+pub struct Client<T> { n: T }
+
+impl<T> Doer for Client<T> {
+    fn retry(&self) -> i32 { 1 }
+}
+trait Doer { type Out; fn retry(&self) -> i32; }
+enum Color { Red }
+mod inner { pub fn deep() {} }
+macro_rules! shout { () => {} }
+""",
+        [
+            ("Client", "struct", 4, "pub struct Client<T>"),
+            ("Client", "impl", 6, "impl<T> Doer for Client<T>"),
+            ("Client > retry", "method", 7, "fn retry(&self) -> i32"),
+            ("Doer", "trait", 9, "trait Doer"),
+            ("Doer > Out", "type", 9, "type Out"),
+            ("Doer > retry", "method", 9, "fn retry(&self) -> i32"),
+            ("Color", "enum", 10, "enum Color"),
+            ("inner", "module", 11, "mod inner"),
+            ("inner > deep", "function", 11, "pub fn deep()"),
+            ("shout", "macro", 12, "macro_rules! shout"),
+        ],
+    ),
+    (
+        "java",
+        """
+/** Doc. */
+@Deprecated
+public class Client<T> extends Base {
+    public Client(int n) {}
+    @Override
+    public int retry(int n) throws X { return 1; }
+    interface Doer { void go(); }
+    enum Color { RED }
+    record Point(int x) {}
+}
+""",
+        [
+            ("Client", "class", 4, "@Deprecated public class Client<T> extends Base"),
+            ("Client > Client", "method", 5, "public Client(int n)"),
+            ("Client > retry", "method", 7, "@Override public int retry(int n) throws X"),
+            ("Client > Doer", "interface", 8, "interface Doer"),
+            ("Client > Doer > go", "method", 8, "void go()"),
+            ("Client > Color", "enum", 9, "enum Color"),
+            ("Client > Point", "record", 10, "record Point(int x)"),
+        ],
+    ),
+    (
+        "c",
+        """
+/* Doc. */
+static int *find(struct node *n, int key) {
+    return 0;
+}
+struct node { int key; };
+typedef struct { int x; } point_t;
+enum color { RED };
+int outside(int a);
+#define TWICE(x) ((x) * 2)
+""",
+        [
+            ("find", "function", 3, "static int *find(struct node *n, int key)"),
+            ("node", "struct", 6, "struct node"),
+            ("point_t", "type", 7, "typedef struct point_t"),
+            ("color", "enum", 8, "enum color"),
+            ("outside", "prototype", 9, "int outside(int a)"),
+            ("TWICE", "macro", 10, "#define TWICE(x) ((x) * 2)"),
+        ],
+    ),
+    (
+        "cpp",
+        """
+namespace a::b {
+// Doc.
+template <typename T>
+class Client : Base {
+  Client(int n) : n_(n) {}
+  virtual int go() = 0;
+  bool operator==(const Client& o) const { return true; }
+};
+template <typename T>
+int Client<T>::retry(int n) { return n; }
+using Id = int;
+}
+""",
+        [
+            ("a > b", "namespace", 2, "namespace a::b"),
+            ("a > b > Client", "class", 5, "class Client : Base"),
+            ("a > b > Client > Client", "method", 6, "Client(int n) : n_(n)"),
+            ("a > b > Client > go", "prototype", 7, "virtual int go() = 0"),
+            ("a > b > Client > operator==", "method", 8, "bool operator==(const Client& o) const"),
+            ("a > b > Client > retry", "method", 11, "int Client<T>::retry(int n)"),
+            ("a > b > Id", "type", 12, "using Id = int"),
+        ],
+    ),
+    (
+        "csharp",
+        """
+namespace A.B {
+    /// <summary>Doc.</summary>
+    [Serializable]
+    public class Client<T> : Base {
+        public Client(int n) { }
+        public int Count { get; set; }
+        public int Retry(int n) => n;
+        public static Client operator +(Client a, Client b) { return a; }
+    }
+    interface IDoer { void Go(); }
+    enum Color { Red }
+    record Point(int X);
+}
+""",
+        [
+            ("A > B", "namespace", 2, "namespace A.B"),
+            ("A > B > Client", "class", 5, "[Serializable] public class Client<T> : Base"),
+            ("A > B > Client > Client", "method", 6, "public Client(int n)"),
+            ("A > B > Client > Count", "property", 7, "public int Count"),
+            ("A > B > Client > Retry", "method", 8, "public int Retry(int n)"),
+            ("A > B > Client > +", "method", 9, "public static Client operator +(Client a, Client b)"),
+            ("A > B > IDoer", "interface", 11, "interface IDoer"),
+            ("A > B > IDoer > Go", "method", 11, "void Go()"),
+            ("A > B > Color", "enum", 12, "enum Color"),
+            ("A > B > Point", "record", 13, "record Point(int X)"),
+        ],
+    ),
+    (
+        "ruby",
+        """
+module A::B
+  # Doc.
+  class Client < Base
+    def retry(n)
+      n
+    end
+
+    def self.make; end
+
+    def ==(other) = true
+  end
+end
+""",
+        [
+            ("A > B", "module", 2, "module A::B"),
+            ("A > B > Client", "class", 4, "class Client < Base"),
+            ("A > B > Client > retry", "method", 5, "def retry(n)"),
+            ("A > B > Client > make", "method", 9, "def self.make; end"),
+            ("A > B > Client > ==", "method", 11, "def ==(other)"),
+        ],
+    ),
+    (
+        "php",
+        """<?php
+namespace A;
+/** Doc. */
+final class Client extends Base {
+    public function retry(int $n): int { return $n; }
+}
+interface Doer { function go(); }
+trait Loud {}
+enum Color { case Red; }
+function helper() {}
+""",
+        [
+            ("Client", "class", 4, "final class Client extends Base"),
+            ("Client > retry", "method", 5, "public function retry(int $n): int"),
+            ("Doer", "interface", 7, "interface Doer"),
+            ("Doer > go", "method", 7, "function go()"),
+            ("Loud", "trait", 8, "trait Loud"),
+            ("Color", "enum", 9, "enum Color"),
+            ("helper", "function", 10, "function helper()"),
+        ],
+    ),
+    (
+        "bash",
+        """
+# Doc.
+retry() {
+    echo "$1"
+}
+function ns::go { :; }
+""",
+        [
+            ("retry", "function", 3, "retry()"),
+            ("ns::go", "function", 6, "function ns::go"),
+        ],
+    ),
+    (
+        "kotlin",
+        """
+/** Doc. */
+class Client(val n: Int) : Base() {
+    fun retry(n: Int): Int {
+        return n
+    }
+
+    companion object {
+        fun make() = Client(1)
+    }
+}
+
+interface Doer {
+    fun go()
+}
+
+object Single {}
+
+fun <T> List<T>.second(): T = this[1]
+""",
+        [
+            ("Client", "class", 3, "class Client(val n: Int) : Base()"),
+            ("Client > retry", "method", 4, "fun retry(n: Int): Int"),
+            ("Client > Companion", "object", 8, "companion object"),
+            ("Client > Companion > make", "method", 9, "fun make()"),
+            ("Doer", "interface", 13, "interface Doer"),
+            ("Doer > go", "method", 14, "fun go()"),
+            ("Single", "object", 17, "object Single"),
+            ("second", "function", 19, "fun <T> List<T>.second(): T"),
+        ],
+    ),
+    (
+        "scala",
+        """
+/** Doc. */
+class Client(n: Int) extends Base {
+  def retry(n: Int): Int = n
+}
+object Client { def make = new Client(1) }
+trait Doer { def go(): Unit }
+""",
+        [
+            ("Client", "class", 3, "class Client(n: Int) extends Base"),
+            ("Client > retry", "method", 4, "def retry(n: Int): Int"),
+            ("Client", "object", 6, "object Client"),
+            ("Client > make", "method", 6, "def make"),
+            ("Doer", "trait", 7, "trait Doer"),
+            ("Doer > go", "method", 7, "def go(): Unit"),
+        ],
+    ),
+    (
+        "lua",
+        """
+-- Doc.
+local function helper(a) end
+function Client.make(n) end
+function Client:retry(n) end
+Client.go = function() end
+""",
+        [
+            ("helper", "function", 3, "local function helper(a) end"),
+            ("Client > make", "method", 4, "function Client.make(n) end"),
+            ("Client > retry", "method", 5, "function Client:retry(n) end"),
+            ("Client > go", "method", 6, "Client.go = function() end"),
+        ],
+    ),
+    (
+        "swift",
+        """
+/// Doc.
+class Client: Base {
+    init(n: Int) {}
+    func retry<T>(_ n: T) -> Int { 1 }
+}
+struct Point {}
+enum Color { case red }
+protocol Doer { func go() }
+extension Client { func more() {} }
+""",
+        [
+            ("Client", "class", 3, "class Client: Base"),
+            ("Client > init", "method", 4, "init(n: Int)"),
+            ("Client > retry", "method", 5, "func retry<T>(_ n: T) -> Int"),
+            ("Point", "struct", 7, "struct Point"),
+            ("Color", "enum", 8, "enum Color"),
+            ("Doer", "interface", 9, "protocol Doer"),
+            ("Doer > go", "method", 9, "func go()"),
+            ("Client", "extension", 10, "extension Client"),
+            ("Client > more", "method", 10, "func more()"),
+        ],
+    ),
+]
+SOURCES = {language: source for language, source, _ in TABLE}
+
+
+def where(symbol: Symbol) -> str:
+    return " > ".join((*symbol.scope, symbol.name))
+
+
+@pytest.mark.parametrize(("language", "source", "expected"), TABLE, ids=list(SOURCES))
+def test_what_a_language_defines(language, source, expected):
+    found = symbols(source, language)
+    assert [(where(each), each.kind, each.line, each.signature) for each in found] == expected
+
+
+def test_every_grammar_is_in_the_table():
+    assert set(SOURCES) == set(GRAMMARS)
+    assert set(GRAMMARS) - {"tsx"} <= set(LANGUAGES)
+
+
+@pytest.mark.parametrize("language", sorted(set(SOURCES) - {"tsx"}))
+def test_the_first_definition_brings_its_comment(language):
+    text = SOURCES[language]
+    marks = ("Doc.", "Retries.", "Client retries.", "@Injectable")
+    documented = [
+        each for each in symbols(text, language) if any(mark in text[each.start :][:30] for mark in marks)
+    ]
+    assert documented
+
+
+# Symbols
+
+
+def test_places_are_characters():
+    text = "# été 🌍\ndef ñandú(x):\n    return '🌍'\n\nclass Ünï:\n    def straße(self): pass\n"
+    found = symbols(text, "python")
+    assert [each.name for each in found] == ["ñandú", "Ünï", "straße"]
+    assert text[found[0].start : found[0].end] == "# été 🌍\ndef ñandú(x):\n    return '🌍'"
+    assert text[found[1].start : found[1].end] == "class Ünï:\n    def straße(self): pass"
+    assert text[found[2].start : found[2].end] == "def straße(self): pass"
+    assert [each.line for each in found] == [2, 5, 6]
+
+
+def test_a_comment_belongs_to_what_is_right_below_it():
+    text = "x = 1  # not this\ndef a(): pass\n\n# nor this\n\n# this\n# and this\n"
+    text += "@one\n@two(\n    1)\ndef b(): pass\n"
+    a, b = symbols(text, "python")
+    assert text[a.start : a.end] == "def a(): pass"
+    assert text[b.start : b.end].startswith("# this\n# and this\n@one\n@two(")
+
+
+def test_a_decorated_class_does_not_lend_its_decorator_to_its_last_method():
+    text = "@one\nclass A:\n    def first(self): pass\n    def last(self): pass\n"
+    _, first, last = symbols(text, "python")
+    assert text[first.start : first.end] == "def first(self): pass"
+    assert text[last.start : last.end] == "def last(self): pass"
+
+
+def test_spans_nest_and_follow_each_other():
+    for language, text in SOURCES.items():
+        found = symbols(text, language)
+        for one, two in pairwise(found):
+            assert one.start <= two.start
+            assert two.start >= one.end or two.end <= one.end, (language, one, two)
+
+
+def test_a_header_may_be_cpp_and_javascript_may_have_types():
+    (method, *_) = [
+        each
+        for each in symbols("class A {\n public:\n  int go() { return 1; }\n};\n", "c")
+        if each.name == "go"
+    ]
+    assert where(method) == "A > go"
+    flow = "// @flow\ntype A = {| x: number |};\nexport function go(a: number, b: ?string): void {}\n"
+    assert "go" in [each.name for each in symbols(flow, "javascript")]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("def f(): pass\n", "haskell"),
+        ("def f(): pass\n", "no such language"),
+        ("}{)( not : a :: program ?? " * 20, "python"),
+        ("Dear reader: this is a letter? It has no end (nor a beginning. " * 20, "java"),
+    ],
+)
+def test_no_grammar_and_no_program(text, language):
+    assert symbols(text, language) is None
+    assert code_chunks(f"a{EXTENSION.get(language, '.x')}", text, DEFAULT) is None
+
+
+def test_nothing_is_defined():
+    assert symbols("", "python") == []
+    assert code_chunks("a.py", "", DEFAULT) == []
+    assert code_chunks("a.py", " \n\t\n", DEFAULT) == []
+    (chunk,) = code_chunks("a.py", "\nimport os\n", DEFAULT)
+    assert chunk == Chunk(0, "import os", "", 2, 2, "definitions", "python")
+
+
+def test_one_error_does_not_cost_the_rest():
+    text = SOURCES["python"] + "\ndef broken(:\n    pass\n\n\ndef after(): pass\n"
+    assert {"Client", "retry", "go", "after"} <= {each.name for each in symbols(text, "python")}
+
+
+def test_names_and_signatures_are_bounded():
+    text = f"def {'n' * 5000}({', '.join(f'a{i}' for i in range(2000))}): pass\n"
+    (symbol,) = symbols(text, "python")
+    assert len(symbol.name) == len(symbol.signature) == 200
+
+
+# Chunks
+
+CLASS = """\
+import os
+
+LIMIT = 3
+
+
+class Client:
+    \"\"\"Retries.\"\"\"
+
+    times = 1
+
+    # Once more.
+    @property
+    def retry(self):
+        return self.times + LIMIT
+
+    def forget(self):
+        del self.times
+
+
+def main():
+    print(Client().retry, os.name)
+"""
+
+
+def headers(chunks: list[Chunk]) -> list[str]:
+    return [chunk.header_path for chunk in chunks]
+
+
+def test_a_large_class_is_its_head_and_its_members():
+    chunks = code_chunks("src/client.py", CLASS, EACH)
+    members = ["Client", "Client > retry", "Client > forget"]
+    assert headers(chunks) == ["", "LIMIT", *members, "main", "client.py"]
+    contents = [chunk.content for chunk in chunks]
+    assert contents[2] == 'class Client:\n    """Retries."""\n\n    times = 1'
+    assert contents[3].startswith("    # Once more.\n    @property\n    def retry(self):")
+    assert [(chunk.start_line, chunk.end_line) for chunk in chunks[:4]] == [(1, 1), (3, 3), (6, 9), (11, 14)]
+    types = [chunk.chunk_type for chunk in chunks]
+    assert types == ["definitions", "data", *["definitions"] * 4, "symbols"]
+    assert {chunk.language for chunk in chunks} == {"python"}
+
+
+def test_the_outline_is_last():
+    """R004-031: `symbols` is what a file defines."""
+    *_, outline = code_chunks("src/client.py", CLASS, DEFAULT)
+    assert (outline.chunk_type, outline.header_path) == ("symbols", "client.py")
+    assert (outline.start_line, outline.end_line) == (1, 21)
+    assert outline.content == "class Client\n  def retry(self)\n  def forget(self)\ndef main()"
+
+
+def test_one_symbol_needs_no_outline():
+    assert [chunk.chunk_type for chunk in code_chunks("a.py", "def f(): pass\n", DEFAULT)] == ["definitions"]
+
+
+def test_a_small_class_is_one_chunk():
+    chunks = code_chunks("a.py", CLASS, ChunkingSettings(min_chars=0))
+    assert headers(chunks) == ["", "LIMIT", "Client", "main", "a.py"]
+    assert chunks[2].content.startswith("class Client:")
+    assert chunks[2].content.endswith("del self.times")
+
+
+def test_small_neighbours_share_a_chunk_and_are_all_named():
+    text = "".join(f"def {name}(x):\n    return x\n\n\n" for name in ("one", "two", "three"))
+    chunks = code_chunks("a.py", text, ChunkingSettings(min_chars=60, max_chars=100))
+    assert headers(chunks) == ["one, two, three", "a.py"]
+    text = f"class A:\n    {'x = 1; ' * 12}\n\n" + "".join(
+        f"    def {name}(x): return x\n\n" for name in "bcd"
+    )
+    chunks = code_chunks("a.py", text, ChunkingSettings(min_chars=60, max_chars=100, overlap_chars=0))
+    assert headers(chunks)[-2:] == ["A > b, c, d", "a.py"]
+
+
+def test_a_closing_brace_is_no_chunk():
+    text = (
+        "class A {\n"
+        + "".join(f"  {name}() {{ return '{name * 60}'; }}\n" for name in "abc")
+        + "}\n\nlet x = 1;\n"
+    )
+    contents = [chunk.content for chunk in code_chunks("a.js", text, EACH)]
+    assert any(content.endswith("}\n}") for content in contents)
+    assert "}" not in contents
+
+
+def test_a_long_function_is_split_and_keeps_its_name():
+    text = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(100))
+    chunks = code_chunks("a.py", text, ChunkingSettings(max_chars=200))
+    assert len(chunks) > 5
+    assert set(headers(chunks)) == {"f"}
+
+
+def test_tsx_is_known_by_its_file():
+    text = SOURCES["tsx"]
+    assert "Button, Row" in headers(code_chunks("a.tsx", text, DEFAULT))
+    assert code_chunks("a.tsx", text, DEFAULT)[0].language == "typescript"
+
+
+def test_a_long_outline_is_cut_between_lines():
+    text = "".join(f"def function_{number}(): pass\n" for number in range(100))
+    chunks = [chunk for chunk in code_chunks("a.py", text, EACH) if chunk.chunk_type == "symbols"]
+    assert len(chunks) > 10
+    assert all(len(chunk.content) <= 100 for chunk in chunks)
+    assert "\n".join(chunk.content for chunk in chunks).split("\n") == [
+        f"def function_{number}()" for number in range(100)
+    ]
+
+
+def document(path: str, text: str, **sizes: object) -> Document:
+    return parse(Source(path, text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes))[0]
+
+
+# Names
+
+
+def test_a_chunk_names_what_it_defines():
+    """R004-031: qualified, with dots; the head of a large class names the class."""
+    chunks = code_chunks("src/client.py", CLASS, EACH)
+    names = [chunk.names for chunk in chunks]
+    assert names == [(), ("LIMIT",), ("Client",), ("Client.retry",), ("Client.forget",), ("main",), ()]
+
+
+def test_a_chunk_that_joins_definitions_names_them_all():
+    first, outline = code_chunks("src/client.py", CLASS, DEFAULT)
+    assert first.names == ("LIMIT", "Client", "Client.retry", "Client.forget", "main")
+    assert outline.names == ()
+
+
+def test_only_the_first_piece_of_a_long_function_defines_it():
+    text = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(100))
+    chunks = code_chunks("a.py", text, ChunkingSettings(max_chars=200, overlap_chars=50))
+    assert [chunk.names for chunk in chunks] == [("f",)] + [()] * (len(chunks) - 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        ("a.py", "A = 1\n# why\nB_C: int = {\n  2: 3}\n_D = (4)\n", ("A", "B_C", "_D")),
+        ("a.ts", "export const MAX = 3;\nconst A = 1, B = 2;\n", ("MAX", "A", "B")),
+        ("a.go", "const A = 1\n\nconst (\n\tb = 2\n\tC = 3 // c\n)\n", ("A", "b", "C")),
+        ("a.rs", '/// Doc.\npub const A: i32 = 1;\nstatic B: &str = "x";\n', ("A", "B")),
+        ("a.c", "#define N 3\nstatic const int t[] = {1, 2};\n", ("N", "t")),
+        ("a.rb", "A_B = [1].freeze\n", ("A_B",)),
+        ("a.sh", "A_B=3\nreadonly C=4\n", ("A_B", "C")),
+        ("a.kt", "const val A = 1\nval B_C = 2\n", ("A", "B_C")),
+        ("a.lua", "local A_B = 3\n", ("A_B",)),
+        ("a.swift", "let A_B = 3\n", ("A_B",)),
+        ("a.scala", "val A_B = 3\n", ("A_B",)),
+    ],
+)
+def test_constants_alone_are_data(path, text, names):
+    """R004-031, X7: `data` is constants as well as configuration."""
+    (chunk,) = code_chunks(path, text, DEFAULT)
+    assert (chunk.chunk_type, chunk.language, chunk.names) == ("data", CODE_LANGUAGE[path[1:]], names)
+    assert chunk.header_path.startswith(names[0])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "A = 1\nrun(A)\n"),
+        ("a.py", "limit = 1\n"),
+        ("a.py", "# only a comment\n"),
+        ("a.py", "def f():\n    A = 1\n"),
+        ("a.js", "const API = {\n  list() {},\n};\n"),
+        ("a.js", "const app = express();\n"),
+    ],
+)
+def test_what_is_no_data(path, text):
+    assert [chunk.chunk_type for chunk in code_chunks(path, text, DEFAULT)] == ["definitions"]
+
+
+def test_a_run_of_constants_stands_alone_when_it_is_long_enough():
+    constants = "".join(f"CONSTANT_{number} = {number}\n" for number in range(60))
+    text = f"import os\n\n{constants}\n\ndef f():\n    return os\n"
+    kinds = [(chunk.chunk_type, len(chunk.names)) for chunk in code_chunks("a.py", text, DEFAULT)]
+    assert kinds == [("definitions", 0), ("data", 60), ("definitions", 1)]
+    assert len(code_chunks("a.py", text, DEFAULT)[1].header_path) <= 100
+
+
+# Warnings
+
+
+@pytest.mark.parametrize(
+    ("path", "warning"),
+    [
+        ("a.tsx", "not understood as TSX: indexed as text"),
+        ("a.py", "not understood as Python: indexed as text"),
+        ("a.cs", "not understood as C#: indexed as text"),
+        ("a.hs", ""),
+        ("a.vue", ""),
+    ],
+)
+def test_what_does_not_parse_is_text_with_a_warning(path, warning):
+    """Issue 4: a file that does not parse is indexed as text and counted."""
+    text = "}{)( not : a :: program ?? \n" * 100
+    made, said = parse(Source(path, text, b"", len(text), 0, 0, 0, 0), DEFAULT)
+    assert said == warning
+    assert len(made.chunks) > 1
+    assert {(chunk.chunk_type, chunk.header_path) for chunk in made.chunks} == {("definitions", "")}
+
+
+def test_a_title_is_the_name_of_the_file():
+    made = document("src/client.py", CLASS)
+    assert (made.title, made.front.tags, made.parents) == ("client.py", (), ())
+
+
+# Links
+
+
+def test_imports_are_links_of_the_chunk_they_stand_in():
+    text = (
+        f"import os\nfrom .b import c\n{CLASS}\n\ndef late():\n    import a.b\n    import os\n    import os\n"
+    )
+    made = document("pkg/a.py", text, min_chars=0, max_chars=100, overlap_chars=0)
+    late = next(chunk.ordinal for chunk in made.chunks if chunk.names == ("late",))
+    assert made.links == (
+        Link("import", "os", ordinal=0),
+        Link("import", "/pkg/b/c", ordinal=0),
+        Link("import", "/pkg/b", ordinal=0),
+        Link("import", "a/b", ordinal=late),
+        Link("import", "os", ordinal=late),
+    )
+
+
+def test_what_looks_like_an_import_is_none():
+    text = '# import a\nx = \'import b\'\n"""\nfrom c import d\n"""\n'
+    assert document("a.py", text).links == ()
+    assert document("a.js", "// require('./a')\nconst x = \"require('./b')\";\n").links == ()
+
+
+def test_links_are_bounded():
+    text = "".join(f"import m{number}\n" for number in range(5000))
+    assert len(document("a.py", text).links) == 2000
+
+
+# Parents
+
+METHODS = "".join(f"    def m{number}(self):\n        {'x = 1; ' * 40}\n\n" for number in range(10))
+FILLER = "".join(f"def f{number}():\n    {'y = 2; ' * 60}\n\n\n" for number in range(10))
+
+
+def shown(made: Document, name: str) -> str:
+    """What is shown around the chunk that defines this."""
+    (chunk,) = [chunk for chunk in made.chunks if name in chunk.names]
+    return made.parents[chunk.parent].content
+
+
+def test_the_parent_is_the_class_where_it_fits():
+    """R002-157, R002-166: for code the parent is the enclosing class or the outline."""
+    small = f"class Small:\n{METHODS}"[:1500].rsplit("\n", 2)[0]
+    made = document("src/a.py", f"{FILLER}{small}\n\n\n{FILLER.replace('f', 'g')}", parents=True)
+    assert shown(made, "Small.m1") == small.rstrip()
+    parent = next(each for each in made.parents if each.header_path == "Small")
+    first = FILLER.count("\n") + 1
+    assert (parent.start_line, parent.end_line) == (first, first + small.rstrip().count("\n"))
+
+
+def test_the_parent_is_the_outline_of_a_large_class():
+    made = document("src/a.py", f"{FILLER}class Large(Base):\n{METHODS}", parents=True)
+    assert shown(made, "Large.m7") == "class Large(Base)\n" + "\n".join(
+        f"  def m{n}(self)" for n in range(10)
+    )
+    parent = next(each for each in made.parents if each.header_path == "Large")
+    lines = FILLER.count("\n")
+    assert (parent.start_line, parent.end_line) == (lines + 1, lines + 1 + METHODS.rstrip().count("\n") + 1)
+
+
+def test_the_parent_is_the_outline_of_the_file_outside_of_classes():
+    made = document("src/a.py", FILLER, parents=True)
+    assert shown(made, "f3") == "\n".join(f"def f{number}()" for number in range(10))
+    assert {each.header_path for each in made.parents} == {"a.py"}
+    assert (made.parents[0].start_line, made.parents[0].end_line) == (1, FILLER.count("\n"))
+
+
+def test_a_small_file_is_shown_whole_and_a_long_function_too():
+    made = document("a.py", CLASS, parents=True)
+    assert [parent.content for parent in made.parents] == [CLASS.strip()]
+    long = "def long():\n" + "    x = 1\n" * 150
+    made = document("a.py", f"{FILLER}{long}", parents=True)
+    pieces = [chunk for chunk in made.chunks if chunk.header_path == "long"]
+    assert len(pieces) > 2
+    assert {made.parents[chunk.parent].content for chunk in pieces} == {long.rstrip()}
+
+
+def test_children_are_small_and_every_definition_has_a_parent():
+    """R002-161, R002-162, R002-166: two levels, the reference stored."""
+    made = document("src/a.py", f"{FILLER}class Large(Base):\n{METHODS}\nX = 1\nprint(X)\n", parents=True)
+    for chunk in made.chunks:
+        if chunk.chunk_type == "symbols":
+            assert chunk.parent is None
+        else:
+            assert len(chunk.content) <= 600
+            assert len(made.parents[chunk.parent].content) <= 2000
+    assert {chunk.parent for chunk in made.chunks} - {None} == set(range(len(made.parents)))
+
+
+def test_code_that_defines_nothing_has_windows_for_parents():
+    text = "".join(f"print({number})\n" for number in range(1000))
+    made = document("a.py", text, parents=True)
+    assert len(made.parents) > 3
+    for chunk in made.chunks:
+        assert chunk.content in made.parents[chunk.parent].content
+
+
+def test_an_outline_around_a_passage_shows_the_passage():
+    """The outline of a file may be longer than a parent: then it is the page that names the passage."""
+    many = "".join(f"def function_{number}():\n    {'y = 2; ' * 60}\n\n\n" for number in range(300))
+    made = document("a.py", many, parents=True)
+    for number in range(300):
+        assert f"def function_{number}()" in shown(made, f"function_{number}").split("\n")
+    members = "    " + many.replace("\n", "\n    ")
+    made = document("a.py", f"class A:\n{members}", parents=True)
+    for number in range(300):
+        assert f"  def function_{number}()" in shown(made, f"A.function_{number}").split("\n")
