@@ -100,11 +100,11 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
         figures["chunks"] = snapshot.state.chunks
         figures["segments"] = len(snapshot.view.segments)
         one_percent = Under("part07")
-        narrow = Question(text="", filter=one_percent)
+        narrow = Question(text="", filter=one_percent, max_hops=1)
         figures["allowed_share"] = snapshot.allow(one_percent).chunks / snapshot.state.chunks
 
         def ask(query: str, question: Question) -> None:
-            asked = Question(text=query, filter=question.filter)
+            asked = Question(text=query, filter=question.filter, max_hops=question.max_hops)
             search(snapshot, asked, lambda text: vectors_of[text])
 
         def scan(query: str) -> None:
@@ -119,7 +119,7 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
         times: dict[str, list[float]] = {"all": [], "narrow": [], "scan": [], "float32": []}
         for _ in range(12):
             for query in queries:
-                times["all"].append(seconds(lambda q=query: ask(q, Question(text=q))))
+                times["all"].append(seconds(lambda q=query: ask(q, Question(text=q, max_hops=1))))
                 times["scan"].append(seconds(lambda q=query: scan(q)))
                 times["narrow"].append(seconds(lambda q=query: ask(q, narrow)))
                 times["float32"].append(seconds(lambda q=query: plain(q)))

@@ -23,7 +23,7 @@ get sources of every language (deb-src needs to be in the sources of apt), in on
         react-native expo-modules-core expo-file-system @capacitor/ios @capacitor/android
 
 Times are CPU seconds of this process and of its child, for chunking the same files twice: by structure
-(`code_parts`) and in windows of lines (`window_chunks`). The last line holds one against embedding: how long
+(`code_parts`) and in windows (`window_passages`). The last line holds one against embedding: how long
 the default model takes for a sample of the chunks, against how long it took to make as many. It must be 20
 times as long, or the exit code is 1.
 """
@@ -48,7 +48,7 @@ from pathlib import Path
 from tamis.ingest.code import code_parts
 from tamis.ingest.grammars import GRAMMARS
 from tamis.ingest.isolated import CHILD
-from tamis.ingest.parse import window_chunks
+from tamis.ingest.parse import window_passages
 from tamis.ingest.symbols import Symbol, symbols
 from tamis.languages import CODE_LANGUAGE, extension
 from tamis.model import Chunk, embedding_text
@@ -225,10 +225,12 @@ def speeds(texts: Texts, total: Speed) -> tuple[float, float]:
     def by_structure() -> None:
         for path, text in texts.items():
             parts, _ = code_parts(path.name, text, sizes)
-            made.extend(parts.chunks if parts else window_chunks(path.name, text, sizes))
+            made.extend(parts.chunks if parts else window_passages(path.name, text, sizes).chunks)
 
     structure = cpu_seconds(by_structure)
-    windows = cpu_seconds(lambda: [window_chunks(path.name, text, sizes) for path, text in texts.items()])
+    windows = cpu_seconds(
+        lambda: [window_passages(path.name, text, sizes).chunks for path, text in texts.items()]
+    )
     total.seconds += structure
     total.chunks += made
     return length / max(structure, 1e-9), length / max(windows, 1e-9)

@@ -1,6 +1,8 @@
 """What all tests share: small corpora on disk, opened with the deterministic embedder."""
 
-from collections.abc import Callable, Mapping
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,12 +14,41 @@ Files = Mapping[str, str | bytes]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Here and not in golden/: a second module called conftest would hide this one from its importers."""
+    parser.addoption("--update", action="store_true", help="write the golden rankings anew")
+
+
 def write_files(root: Path, files: Files) -> Path:
     for name, content in files.items():
         target = root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode() if isinstance(content, str) else content)
     return root
+
+
+def write_judged(
+    folder: Path,
+    documents: Sequence[Mapping[str, object]] | None,
+    questions: Sequence[Mapping[str, object]],
+    judgements: Sequence[tuple[str, str, int]],
+    *,
+    packed: bool = False,
+) -> Path:
+    """A judged set as a folder; without documents, one that comes without its corpus."""
+    lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, each)) for each in judgements)]
+    write_files(
+        folder, {"queries.jsonl": as_lines(questions), "qrels.tsv": "".join(f"{each}\n" for each in lines)}
+    )
+    if documents is not None and packed:
+        write_files(folder, {"corpus.jsonl.gz": gzip.compress(as_lines(documents).encode())})
+    elif documents is not None:
+        write_files(folder, {"corpus.jsonl": as_lines(documents)})
+    return folder
+
+
+def as_lines(records: Sequence[object]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def test_settings(root: Path, **flags: object) -> Settings:

@@ -24,7 +24,7 @@ from naive_links import Rank, fits
 from tamis import filters as f
 from tamis.engine import Allowed, Edge, Hit
 from tamis.engine.embedded.words import K1, WORD_FIELDS, B
-from tamis.identifiers import identifiers
+from tamis.identifiers import definitions, identifiers
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.languages import KNOWN_EXTENSIONS, MARKDOWN, extension, without_known_extension
@@ -123,6 +123,10 @@ class NaiveSnapshot:
             if target != source and (source in paths or target in paths):
                 edges.add(Edge(source, target, link.type, link.anchor, link.ordinal))
         return sorted(edges, key=repr)
+
+    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+        ends = [{edge.source, edge.target} for edge in self.links(paths, allowed)]
+        return {path: len(set().union(*(pair for pair in ends if path in pair)) - {path}) for path in paths}
 
     @cached_property
     def references(self) -> list[tuple[str, Link, list[Rank]]]:
@@ -239,9 +243,24 @@ def _code_terms(row: Row) -> dict[str, Counter[str]]:
     texts = {
         "symbols": " ".join(chunk.names),
         "path": f"{path} {name} {without_known_extension(name)}",
-        "code": "" if chunk.chunk_type == "documentation" else chunk.content,
+        "code": _backticked(chunk.content) if chunk.chunk_type == "documentation" else chunk.content,
     }
-    return {field: Counter(identifiers(text)) for field, text in texts.items()}
+    terms = {field: Counter(identifiers(text)) for field, text in texts.items()}
+    terms["symbols"].update(definitions(chunk.names))
+    return terms
+
+
+def _backticked(text: str) -> str:
+    """What stands between single backticks on one line of prose, sign by sign."""
+    found, place = [], 0
+    while (start := text.find("`", place)) >= 0:
+        end = text.find("`", start + 1)
+        inside = text[start + 1 : end] if end > 0 else ""
+        single = text[start - 1 : start] != "`" and text[end + 1 : end + 2] != "`"
+        is_code = inside and "\n" not in inside and single
+        found += [inside] if is_code else []
+        place = end + 1 if is_code else start + 1
+    return " ".join(found)
 
 
 def _passage(row: Row) -> Passage:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tamis.languages import PROSE, extension, language_of, without_known_extension
+from tamis.languages import KNOWN_EXTENSIONS, PROSE, extension, language_of, without_known_extension
 from tamis.model import Document, Link
 
 INDEX_NAMES = ("index", "_index", "readme", "__init__", "mod")
@@ -23,7 +23,7 @@ class Attempt:
 
     grade: int
     text: str
-    how: Literal["is", "ends", "alias"]
+    how: Literal["is", "ends", "alias", "package"]
 
 
 @dataclass(frozen=True, order=True)
@@ -64,12 +64,21 @@ def _attempts(link: Link, source: str) -> Iterator[Attempt]:
         if link.type != "import":
             yield Attempt(2, target[1:], "ends")
     elif link.type == "import":
-        yield Attempt(0, target, "is")
-        yield Attempt(2, target, "ends")
+        if "/" in target or extension(target) in KNOWN_EXTENSIONS:
+            yield Attempt(0, target, "is")
+            yield Attempt(2, target, "ends")
+        else:
+            folder = _folder(source)
+            for up in range(folder.count("/") + 2 if folder else 1):
+                yield Attempt(3 + up, beneath(folder, "../" * up + target), "is")
+        if source.endswith(".go"):
+            parts = target.split("/")
+            for at in range(len(parts)):
+                yield Attempt(100 + at, "/".join(parts[at:]), "package")
     elif link.type == "markdown":
         yield Attempt(0, beside, "is")
-        yield Attempt(1, target, "is")
         if _stem(target) not in INDEX_NAMES:
+            yield Attempt(1, target, "is")
             yield Attempt(2, target, "ends")
     elif target.startswith(("./", "../")):
         yield Attempt(0, beside, "is")
@@ -108,7 +117,8 @@ def _rank(link: Link, source: str, document: Document, attempts: Sequence[Attemp
     named = forms(path, to_go=link.type == "import" and folded(source).endswith(".go"))
     aliases = {folded(alias.strip()) for alias in document.front.aliases}
     for attempt in attempts:
-        if _holds(attempt, named, aliases):
+        is_package = attempt.how == "package" and path.endswith(".go") and _folder(path) == attempt.text
+        if is_package or _holds(attempt, named, aliases):
             kind = 0 if _of_a_kind(link, source, path, attempt) else 1
             away, steps = _distance(_folder(folded(source)), _folder(path))
             return Rank(attempt.grade, kind, away, steps, path.count("/"), document.path)
@@ -118,6 +128,8 @@ def _rank(link: Link, source: str, document: Document, attempts: Sequence[Attemp
 def _holds(attempt: Attempt, named: set[str], aliases: set[str]) -> bool:
     if attempt.how == "alias":
         return attempt.text in aliases
+    if attempt.how == "package":
+        return False
     if not attempt.text:
         return False
     if attempt.how == "is":

@@ -122,10 +122,18 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
         unused = [tag.name for tag in tags if not snapshot.allow(tag).documents]
         hints += [f"no document has the tag {name}" for name in unused]
     if question.parents and answer.candidates and not answer.parents:
-        hints.append("this index has no sections to show: set chunking.parents = true, then run: tamis index")
+        hints.append(_no_sections(question))
+    if question.graph_context and not question.max_hops:
+        hints.append("links were not followed: max_hops is 0")
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)
+
+
+def _no_sections(question: Question) -> str:
+    if any(isinstance(each, filters.CHUNK_ATOMS) for each in filters.atoms(question.filter)):
+        return "sections are shown only of documents that the filter allows whole"
+    return "this index has no sections to show: set chunking.parents = true, then run: tamis index"
 
 
 def _missing_folders(question: Question, root: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from tamis.filters import Filter
 from tamis.query import Names, atom, directory, path_atom
 from tamis.settings import Settings
 
-_LONGEST_QUERY: Final = 20_000  # characters: models read some two thousand, and words gain nothing from more
+LONGEST_QUERY: Final = 20_000  # characters: models read some two thousand, and words gain nothing from more
 _LARGEST_LIMIT: Final = 100
 _MOST_VALUES: Final = 10_000  # in one list of files, patterns or tags
 
@@ -100,9 +100,9 @@ def of_kind(value: object, argument: str, kind: type) -> Any:
 
 def query_text(query: object) -> str:
     text: str = of_kind(query, "query", str)
-    if len(text) > _LONGEST_QUERY:
+    if len(text) > LONGEST_QUERY:
         raise BadQuery(
-            f"the query has {len(text):,} characters, at most {_LONGEST_QUERY:,} are allowed",
+            f"the query has {len(text):,} characters, at most {LONGEST_QUERY:,} are allowed",
             hint="shorten it to what you are looking for",
         )
     if not text.strip():

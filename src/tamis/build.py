@@ -11,7 +11,7 @@ transaction: it shows when it is whole.
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -25,9 +25,11 @@ from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
 from tamis.errors import IndexMismatch
 from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
+from tamis.ingest.isolated import CHILD
 from tamis.ingest.parse import PARSER_VERSION, parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry, walk
+from tamis.links import LINKS_VERSION
 from tamis.model import Document, Report, Skipped, embedding_text
 from tamis.models.embed import DEFAULT_MODEL, NO_MODEL, Embedder
 from tamis.settings import Settings
@@ -99,7 +101,8 @@ def build(
         tally.warnings += plan.warnings
         tally.unchanged = len(plan.unchanged)
         if plan.changed:
-            _index(writer, root, plan.changed, settings, lambda: load(name), progress, tally)
+            with closing(CHILD):  # a server that has indexed needs no grammars until files change
+                _index(writer, root, plan.changed, settings, lambda: load(name), progress, tally)
         generation = writer.finish(tally.skipped)
     return Report(
         tally.indexed,
@@ -160,8 +163,8 @@ def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
 
 def recipe(settings: Settings) -> str:
     """A fingerprint of everything that decides what is written for a given file, model aside."""
-    versions = (PARSER_VERSION, TOKENIZER_VERSION, IDENTIFIERS_VERSION, K1, B, WORD_FIELDS, CODE_FIELDS)
-    parts = (versions, asdict(settings.chunking), asdict(settings.fields))
+    versions = (PARSER_VERSION, TOKENIZER_VERSION, IDENTIFIERS_VERSION, LINKS_VERSION, K1, B)
+    parts = (versions, WORD_FIELDS, CODE_FIELDS, asdict(settings.chunking), asdict(settings.fields))
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 

@@ -24,6 +24,7 @@ from tamis.build import (
 from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexForeign, IndexMissing, UsageError
+from tamis.filters import Filter
 from tamis.ingest.walk import Entry, checked_root
 from tamis.model import INDEX_FOLDER, Facts, Found, IndexState, Report, Skipped, WhyNot
 from tamis.models.embed import Embedder, check_name, load_embedder
@@ -162,14 +163,12 @@ class Corpus:
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
         given.refuse_unbuilt(rerank=rerank, mmr=mmr)
-        names, defaults = self.names, self.settings.search
+        names = self.names
         text, typed = parse_query(given.query_text(query), names)
         if not text.strip():
             raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
         stated = typed & parse_filter(given.of_kind(filter, "filter", str), names)
-        # Whoever names archived documents, in the filter or by a pattern, means to see them.
-        named = bool(include_patterns) or names.archived in filters.atoms(stated)
-        by_default = defaults.exclude_archived and not named
+        by_default = self._hides_archived(stated) and not include_patterns  # whose pattern may name them
         hidden = by_default if exclude_archived is None else exclude_archived
         hidden = given.of_kind(hidden, "exclude_archived", bool)
         allowed = filters.all_of(
@@ -189,26 +188,43 @@ class Corpus:
                 ~names.archived if hidden else filters.EVERYTHING,
             )
         )
-        per_document = defaults.max_chunks_per_doc if max_chunks_per_doc is None else max_chunks_per_doc
-        question = Question(
-            text=text,
+        usual = self.question(text)
+        per_document = usual.max_chunks_per_doc if max_chunks_per_doc is None else max_chunks_per_doc
+        question = replace(
+            usual,
             filter=allowed,
-            limit=given.result_limit(defaults.limit if limit is None else limit),
-            min_score=given.score(defaults.min_confidence if min_score is None else min_score),
+            limit=given.result_limit(usual.limit if limit is None else limit),
+            min_score=given.score(usual.min_score if min_score is None else min_score),
             max_chunks_per_doc=1
             if given.of_kind(unique, "unique", bool)
             else given.per_document(per_document),
-            max_hops=given.hops(defaults.max_hops if max_hops is None else max_hops),
+            max_hops=given.hops(usual.max_hops if max_hops is None else max_hops),
             graph_context=given.of_kind(include_graph_context, "include_graph_context", bool),
             parents=given.of_kind(
-                self.settings.chunking.parents if expand_parents is None else expand_parents,
-                "expand_parents",
-                bool,
+                usual.parents if expand_parents is None else expand_parents, "expand_parents", bool
             ),
-            settings=defaults,
-            archive=self._penalty,
         )
         return self.ask(query, question, why_not)
+
+    def question(self, text: str, stated: Filter = filters.EVERYTHING) -> Question:
+        """Plain words, asked as configured. What looks like a filter in them is words, too."""
+        usual = self.settings.search
+        shown = ~self.names.archived if self._hides_archived(stated) else filters.EVERYTHING
+        return Question(
+            text=text,
+            filter=stated & shown,
+            limit=usual.limit,
+            min_score=usual.min_confidence,
+            max_chunks_per_doc=usual.max_chunks_per_doc,
+            max_hops=usual.max_hops,
+            parents=self.settings.chunking.parents,
+            settings=usual,
+            archive=self._penalty,
+        )
+
+    def _hides_archived(self, stated: Filter) -> bool:
+        """Whoever names archived documents in a filter means to see them."""
+        return self.settings.search.exclude_archived and self.names.archived not in filters.atoms(stated)
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question; where there is no index, it is made first."""

@@ -4,7 +4,8 @@
     ├── UsageError                 what was asked cannot be answered as asked
     │   ├── BadQuery               empty, too long, or not text
     │   ├── BadFilter              a filter that does not parse, or a value that cannot exist
-    │   └── BadSetting             an unknown key, a wrong type, a value out of range
+    │   ├── BadSetting             an unknown key, a wrong type, a value out of range
+    │   └── BadJudgedSet           questions, judgements or documents that cannot be read as such
     ├── BadFolder                  the root does not exist, is a file, or cannot be read
     ├── IndexFault
     │   ├── IndexMissing           there is no index here yet
@@ -51,6 +52,10 @@ class BadFilter(UsageError):
 
 
 class BadSetting(UsageError):
+    pass
+
+
+class BadJudgedSet(UsageError):
     pass
 
 

@@ -278,6 +278,9 @@ class Language(ChunkAtom):
         return f"lang:{self.name}"
 
 
+CHUNK_ATOMS: Final = (Type, Language, Tag)  # what can let a part of a document through
+
+
 def all_of(terms: Iterable[Filter]) -> Filter:
     """`And` with its identities applied: flat, without repetitions, `nothing` wins, one term is itself."""
     flat = _flatten(terms, And)

@@ -77,9 +77,13 @@ _BY_NAME: Final[dict[str, str]] = {
 KNOWN_EXTENSIONS: Final = frozenset({*PROSE, *CODE_LANGUAGE, *DATA_LANGUAGE})
 
 
+def file_name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
 def extension(path: str) -> str:
     """The lower-case extension of a posix path, with its dot; '' for none and for dot files."""
-    name = path.rsplit("/", 1)[-1]
+    name = file_name(path)
     stem, dot, suffix = name.rpartition(".")
     return f".{suffix.lower()}" if dot and stem else ""
 

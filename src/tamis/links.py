@@ -10,15 +10,18 @@ first, then aliases. Markdown links are paths first; imports stay within their l
 """
 
 import posixpath
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from tamis.languages import PROSE, extension, language_of, without_known_extension
+from tamis.filters import folded
+from tamis.languages import KNOWN_EXTENSIONS, PROSE, extension, language_of, without_known_extension
 from tamis.model import Link
+
+# Raise whenever the same link would look for another key: an index made before is then out of date.
+LINKS_VERSION: Final = 1
 
 # Files that stand for their folder.
 _FOR_FOLDER: Final = frozenset({"index", "_index", "readme", "__init__", "mod"})
@@ -42,13 +45,8 @@ class Named:
 class _Way:
     """One of the readings of a link: what a document must be called for it."""
 
-    order: int
     text: str
-    by: str  # form, suffix or alias
-
-
-def folded(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.strip()).casefold())
+    by: str  # form, suffix, alias or package
 
 
 @lru_cache(maxsize=1 << 16)
@@ -65,17 +63,23 @@ def names_of(path: str, aliases: tuple[str, ...]) -> frozenset[str]:
     """The keys that a document is found by: every link that fits it has one of them."""
     document = named(path, aliases)
     package = ("/".join(document.folder),) if extension(path) == ".go" else ()
-    return frozenset(
-        key for text in (*document.forms, *package, *document.aliases) if (key := _last(_slashed(text)))
-    )
+    texts = [_slashed(text) for text in (*document.forms, *package, *document.aliases)]
+    return frozenset(key for text in texts for key in (_last(text), _key(text)) if key)
 
 
 def key_of(link: Link, source: str) -> str:
-    """The key that a link looks for: the last part of the path it means."""
-    for way in _ways(link, source):
-        if (key := _last(_slashed(way.text))) not in (".", ".."):  # else the next way says where that leads
-            return key
-    return ""
+    """The key that a link looks for: the last part of the path it means, in each of its readings."""
+    texts = [_slashed(way.text) for way in _ways(link, source)]
+    ends = [text for text in texts if text and _last(text) not in (".", "..")]
+    keys = {_key(text) for text in ends}
+    return keys.pop() if len(keys) == 1 else _last(ends[0]) if ends else ""
+
+
+def _key(text: str) -> str:
+    """The last part; with the folder where that is a name that every other folder has."""
+    key = _last(text)
+    folder = text.rpartition("/")[0].rpartition("/")[2]
+    return f"{folder}/{key}" if key in _FOR_FOLDER and folder else key
 
 
 class Directory:
@@ -95,7 +99,7 @@ class Directory:
                 self._packages(document)
 
     def _packages(self, document: Named) -> None:
-        """An import in Go means a folder, and with it its files."""
+        """An import in Go means a folder; the link leads to the first of its files."""
         folder = "/".join(document.folder)
         if folder and folder not in document.forms:
             self._called["package", folder].append(document)
@@ -109,7 +113,7 @@ class Directory:
             return None
         folder = named(source).folder
         for way in _ways(link, source):
-            if found := self._table(way, importer, source).best(folder):
+            if way.text and (found := self._table(way, importer, source).best(folder)):
                 return found
         return None
 
@@ -117,7 +121,7 @@ class Directory:
         key = (way.by, way.text, importer)
         if key not in self._nearest:
             documents = list(self._called.get((way.by, way.text), ()))
-            if importer == ".go":
+            if importer == ".go" and way.by != "package":
                 also = {"form": "package", "suffix": "package suffix"}[way.by]
                 documents += self._called.get((also, way.text), ())
             if importer:
@@ -157,31 +161,44 @@ def _ways(link: Link, source: str) -> Iterator[_Way]:
     """The readings of a link, best first."""
     written = folded(link.target)
     target = _slashed(written)
-    rooted = target.startswith("/")
     rest = target.lstrip("/")
     if not rest:
         return
-    beside = _beside(source, target)
-    if rooted:
-        yield _Way(0, rest, "form")
+    if target.startswith("/"):
+        yield _Way(rest, "form")
         if link.type != "import":
-            yield _Way(2, rest, "suffix")
+            yield _Way(rest, "suffix")
     elif link.type == "import":
-        yield _Way(0, target, "form")
-        yield _Way(2, target, "suffix")
-    elif link.type == "markdown":
-        yield from [_Way(0, beside, "form")] if beside else []
-        if not _is_relative(target) and ".." not in target.split("/"):
-            yield _Way(1, target, "form")
-            if without_known_extension(_last(target)) not in _FOR_FOLDER:
-                yield _Way(2, target, "suffix")
-    elif _is_relative(target):
-        yield from [_Way(0, beside, "form")] if beside else []
+        yield from _import_ways(target, source)
+    elif link.type == "markdown" or _is_relative(target):
+        yield from _path_ways(target, source, link.type == "markdown")
     else:
-        yield _Way(0, target, "form")
-        yield from [_Way(1, beside, "form")] if beside else []
-        yield _Way(2, target, "suffix")
-        yield _Way(3, written, "alias")
+        yield _Way(target, "form")
+        yield _Way(_beside(source, target), "form")
+        yield _Way(target, "suffix")
+        yield _Way(written, "alias")
+
+
+def _import_ways(target: str, source: str) -> Iterator[_Way]:
+    """A bare name is a module of the same folder or of one above it, or somebody else's altogether."""
+    if "/" in target or extension(target) in KNOWN_EXTENSIONS:
+        yield _Way(target, "form")
+        yield _Way(target, "suffix")
+    else:
+        folder = named(source).folder
+        for depth in range(len(folder), -1, -1):
+            yield _Way("/".join((*folder[:depth], target)), "form")
+    if extension(source) == ".go":  # what stands before the module's own folders is its address
+        yield from (_Way(ending, "package") for ending in _endings(target))
+
+
+def _path_ways(target: str, source: str, is_markdown: bool) -> Iterator[_Way]:
+    """A path from the document's own folder; in Markdown, as in Obsidian, a name may stand for a path."""
+    yield _Way(_beside(source, target), "form")
+    is_plain = not _is_relative(target) and ".." not in target.split("/")
+    if is_markdown and is_plain and _last(target) not in _FOR_FOLDER:
+        yield _Way(target, "form")
+        yield _Way(target, "suffix")
 
 
 def _kind(way: _Way, importer: str, document: Named) -> int:

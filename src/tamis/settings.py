@@ -58,7 +58,9 @@ class ChunkingSettings:
     max_chars: int = key(1500, "Longer sections are split.", low=100)
     overlap_chars: int = key(100, "How much of its end a split piece shares with the next.", low=0)
     parents: bool = key(
-        False, "Index on two levels: small passages are searched, the section around them is shown."
+        False,
+        "Index on two levels: small passages are searched, the section around them is shown. "
+        "Also known as `search.parent_retrieval_enabled`.",
     )
     parent_min_chars: int = key(1500, "With parents: shorter sections join the next one.", low=0)
     parent_max_chars: int = key(2000, "With parents: longer sections are split.", low=200)

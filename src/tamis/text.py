@@ -9,7 +9,7 @@ import hashlib
 import re
 import threading
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain, pairwise
 from typing import Final
 
@@ -94,6 +94,10 @@ class TermNumbers(dict[str, tuple[int, ...]]):
     def of(self, text: str) -> list[int]:
         """The terms of a text by number."""
         return list(chain.from_iterable(map(self.__getitem__, self._split(text))))
+
+    def of_terms(self, terms: Iterable[str]) -> list[int]:
+        """Terms that are made already, by number."""
+        return list(map(self._of_term, terms))
 
     def _of_term(self, term: str) -> int:
         number = self._number.setdefault(term, len(self.names))

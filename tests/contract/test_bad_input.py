@@ -268,6 +268,9 @@ HOSTILE = {
     "NUL bytes": ("a.md", "'# a\\0b\\n\\n' + 'c\\0' * 100_000"),
     "halves of characters": ("a.md", "'# a\\udc80\\n\\n[[b\\ud800]] #c\\udfff\\n' * 1_000"),
     "a YAML bomb": ("a.md", "'---\\na: &a [x]\\nb: &b [*a, *a]\\nc: [*b, *b]\\n---\\ntext'"),
+    "a TOML key of 25,000 parts": ("a.md", "'+++\\n' + 'a.' * 25_000 + 'a = 1\\n+++\\ntext'"),
+    "a TOML table 12,000 deep": ("a.md", "'+++\\n[' + '\"]\".' * 12_000 + 'a]\\nb.c = 1\\n+++\\ntext'"),
+    "a title of roles that never come": ("a.rst", "':a' * 500_000 + '\\n====\\n'"),
     "titles without end": ("a.rst", "'ab\\n==\\n\\n' * 100_000"),
     "blank lines after two colons": ("a.rst", "'a::\\n' + ' \\n' * 500_000"),
     "backquotes": ("a.rst", "'`' * 1_000_000 + ':doc:`' * 100_000"),
@@ -282,6 +285,10 @@ HOSTILE = {
         "'{\"cells\": [' + ','.join(['{\"source\": \"# a\"}'] * 10_000) + ']}'",
     ),
 }
+REFUSED = {
+    "a YAML bomb", "a TOML key of 25,000 parts", "a TOML table 12,000 deep", "a notebook that is no JSON",
+    "a notebook of brackets",
+}  # fmt: skip
 PARSE_IN_LITTLE_MEMORY = """
 import resource, sys
 from tamis.ingest.parse import parse
@@ -309,7 +316,7 @@ def test_documents_made_to_break_a_parser(name):
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     warned = "no notebook" in ran.stdout or "front matter" in ran.stdout
-    assert warned == (name in {"a YAML bomb", "a notebook that is no JSON", "a notebook of brackets"})
+    assert warned == (name in REFUSED)
 
 
 def test_bad_documents_are_indexed_with_a_warning(run, tmp_path):

@@ -99,7 +99,7 @@ MARKDOWN = [
     ("docs/api/index.html, docs/api/readme.md", "docs/x.md", "api/", "docs/api/readme.md"),
     # An index elsewhere is somebody else's.
     ("deep/README.md", "docs/x.md", "README.md", None),
-    ("deep/README.md, README.md", "docs/x.md", "README.md", "README.md"),
+    ("deep/README.md, README.md", "docs/x.md", "README.md", None),  # every folder has one
     ("deep/index.md", "docs/x.md", "index", None),
 ]
 IMPORT = [

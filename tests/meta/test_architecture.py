@@ -30,6 +30,7 @@ LAYERS = (
     {"ingest", "models", "engine"},
     {"build", "search"},
     {"corpus", "arguments", "answers", "survey"},
+    {"measure"},
     {"doors"},
 )
 ENTRANCES = {"__init__", "__main__"}  # lead to whatever they open
@@ -46,6 +47,7 @@ LIBRARIES = {
     "pyromark": "tamis/ingest/markdown.py",
     "tree_sitter": "tamis/ingest/grammars.py",
     "rich": "tamis/doors/progress.py",
+    "matplotlib": "tamis/measure/plot.py",
 }
 EMPTY_NAMES = (
     "Manager",

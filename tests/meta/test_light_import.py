@@ -12,7 +12,7 @@ from conftest import write_files
 
 HEAVY = (
     "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",
-    "tree_sitter",
+    "tree_sitter", "matplotlib",
 )  # fmt: skip
 SPY = """
 import json, sys
@@ -61,7 +61,15 @@ def loaded(folder: Path, *arguments: str) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["search", "--help"], ["index", "--help"], ["completion", "bash"], []],
+    [
+        ["--help"],
+        ["--version"],
+        ["search", "--help"],
+        ["index", "--help"],
+        ["eval", "--help"],
+        ["completion", "bash"],
+        [],
+    ],
     ids=" ".join,
 )
 def test_help_is_light(arguments, tmp_path):

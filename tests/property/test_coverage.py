@@ -5,6 +5,7 @@ the examples of the CommonMark specification, and whatever bytes decode to.
 """
 
 import json
+import re
 from bisect import bisect_right
 from itertools import accumulate, pairwise
 
@@ -65,9 +66,9 @@ CODE_LINES = st.lists(
 )
 HEADINGS = st.tuples(st.sampled_from(["#", "##", "###", "######"]), SHORT).map(" ".join)
 SETEXT = st.tuples(SHORT, st.sampled_from(["===", "---"])).map("\n".join)
-FENCES = st.tuples(st.sampled_from(["```", "~~~", "```py", "~~~~ c++ x"]), CODE_LINES).map(
-    lambda fence: "\n".join([fence[0], *fence[1], fence[0].split("p")[0].split()[0]])
-)
+FENCES = st.tuples(
+    st.sampled_from(["```", "~~~", "```py", "~~~~ c++ x", "~~~js title='a.js'"]), CODE_LINES
+).map(lambda fence: "\n".join([fence[0], *fence[1], fence[0].split("p")[0].split()[0]]))
 INDENTED = CODE_LINES.map(lambda lines: "\n".join(f"    {line}" for line in ["first", *lines]))
 TABLES = st.lists(SHORT.map(lambda cell: f"| {cell} | b |"), max_size=12).map(
     lambda rows: "\n".join(["| head | two |", "|---|:-:|", *rows, ""])
@@ -156,7 +157,10 @@ def in_order(seen: Text, chunks: list[Chunk], parents: bool) -> list[tuple[int, 
 
 
 def check_cover(seen: Text, start: int, prose, code, blocks) -> None:
-    """Every character that is not blank is in prose, or in code that stands alone, or is its fence."""
+    """Every character that is not blank is in prose, or in code that stands alone, or is its fence.
+
+    A fence that says more than a language is in prose.
+    """
     missing = uncovered(seen.text, start, prose)
     fences = [(first, last) for kind, first, last in blocks if kind == "fence"]
     for place in missing:
@@ -164,8 +168,10 @@ def check_cover(seen: Text, start: int, prose, code, blocks) -> None:
         around = [fence for fence in fences if fence[0] <= line <= fence[1]]
         assert around, f"line {line} is in no chunk"
         (first, last) = around[-1]
-        if line not in (first, last):
-            assert any(begin <= place < end for begin, end in code), f"line {line} is in no chunk"
+        if not any(begin <= place < end for begin, end in code):
+            words = re.findall(r"\w[\w-]*", seen.lines[line - 1])
+            assert line in (first, last), f"line {line} is in no chunk"
+            assert len(words) <= (line == first), f"what line {line} says is in no chunk"
 
 
 def uncovered(text: str, start: int, spans) -> list[int]:

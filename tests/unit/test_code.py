@@ -530,6 +530,14 @@ def test_one_error_does_not_cost_the_rest():
     assert {"Client", "retry", "go", "after"} <= {each.name for each in symbols(text, "python")}
 
 
+def test_comments_in_an_error_are_read():
+    """A long licence and a brace that is missing are no file that mostly does not parse."""
+    licence = "/*\n" + " * Permission is hereby granted, free of charge, to any person.\n" * 40 + " */\n"
+    text = "namespace x {\nclass A {\n" + licence + "int f() { return 1; }\n"  # the braces never close
+    assert [each.name for each in symbols(text, "cpp")] == ["f"]
+    assert symbols("}} class ( {{ ]]] : x ) y ;\n" * 9, "java") is None
+
+
 def test_names_and_signatures_are_bounded():
     text = f"def {'n' * 5000}({', '.join(f'a{i}' for i in range(2000))}): pass\n"
     (symbol,) = symbols(text, "python")
@@ -621,6 +629,16 @@ def test_a_closing_brace_is_no_chunk():
     assert "}" not in contents
 
 
+@pytest.mark.parametrize(
+    "line", ["#endif", "#else", "# elif defined(X)", "#if X", "#endif  // X", "#ifdef A"]
+)
+def test_a_condition_of_the_preprocessor_is_no_chunk(line):
+    functions = [f'int {name}(void) {{ return "{name * 20}"; }}\n' for name in "abc"]
+    text = f"#ifdef X\n{line}\n".join(functions) + f"{line}\n"
+    for chunk in code_chunks("a.c", f"{line}\n{text}", EACH):
+        assert chunk.names or chunk.chunk_type == "symbols", chunk.content
+
+
 def test_a_long_function_is_split_and_keeps_its_name():
     text = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(100))
     chunks = code_chunks("a.py", text, ChunkingSettings(max_chars=200))
@@ -642,6 +660,21 @@ def test_a_long_outline_is_cut_between_lines():
     assert "\n".join(chunk.content for chunk in chunks).split("\n") == [
         f"def function_{number}()" for number in range(100)
     ]
+
+
+def test_a_later_page_of_an_outline_repeats_what_is_around_it():
+    methods = "".join(f"        def method_{number}(self): pass\n" for number in range(40))
+    text = f"class Outer:\n    class Inner(Base):\n{methods}    def last(self): pass\ndef after(): pass\n"
+    pages = [chunk.content for chunk in code_chunks("a.py", text, EACH) if chunk.chunk_type == "symbols"]
+    assert len(pages) > 10
+    assert all(len(page) <= 100 for page in pages)
+    around = ["class Outer", "  class Inner(Base)"]
+    inner = [page.split("\n") for page in pages if "    def method_" in page]
+    assert all(page[:2] == around for page in inner)
+    shown = [line for page in inner for line in page[2:] if line.startswith("    ")]
+    assert shown == [f"    def method_{number}(self)" for number in range(40)]
+    assert pages[-1].endswith("\ndef after()")
+    assert sum(page.count("def last") for page in pages) == 1
 
 
 def document(path: str, text: str, **sizes: object) -> Document:

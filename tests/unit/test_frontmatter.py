@@ -293,6 +293,20 @@ def test_alias_bombs_are_refused_before_they_unfold(mark, merge):
     assert "aliases are not supported" in refused(f"---\n{block}\n---\n")
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["a." * 250 + "a = 1", "[" + "a . " * 250 + "a]", 't = { x = "=", ' + "'=\"'." * 250 + "a = 1 }"],
+    ids=["key", "table", "inline"],
+)
+def test_toml_keys_of_many_parts_are_refused(line):
+    assert "more than 200 dots" in refused(f"+++\n{line}\n+++\nbody\n")
+
+
+def test_a_text_of_many_sentences_in_toml_is_none_of_those():
+    text = "It says so. " * 150
+    assert fields_of(f'title = "A"\ndescription = "{text}"\na.b.c = 1', "+++").description == text.strip()
+
+
 def test_an_asterisk_and_an_ampersand_in_words_are_no_alias():
     assert fields_of("title: 'R&D * and *more*'\ntags: [a&b, 'c*d']").title == "R&D * and *more*"
 

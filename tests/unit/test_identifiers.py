@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.identifiers import identifier_numbers, identifiers, names_in
+from tamis.identifiers import asked, definitions, identifier_numbers, identifiers, names_in
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,11 @@ def test_an_identifier_gives_itself_and_parts_that_make_it_up(name):
         ("where is getAuthToken used?", "getAuthToken"),
         ("retry", ""),
         ("how to retry a request", ""),
-        ("what does parse_json_data() return", "parse_json_data"),
+        ("what does parse_json_data() return", "parse_json_data()"),
+        ("where is retry() called?", "retry()"),
+        ("what does -> mean", "->"),
+        ("a -- b ... c", ""),
+        ("why foo_bar: fails", "foo_bar"),
         ("std::vector push", "std::vector"),
         ("open src/app.py please", "src/app.py"),
         ("README.md", "README.md"),
@@ -107,3 +111,22 @@ def test_an_identifier_gives_itself_and_parts_that_make_it_up(name):
 )
 def test_names_in_a_question(question, names):
     assert list(names_in(question)) == names.split()
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("how to retry a request", ""),
+        ("retry", "=retry"),
+        ("Client::retry()", "client :: retry =client.retry"),
+        ("where is getUser", "getuser get user =getuser"),
+    ],
+)
+def test_what_the_code_lane_is_asked(question, terms):
+    """Names, and their definitions; of one plain word, the definition alone."""
+    assert list(asked(question)) == terms.split()
+
+
+def test_what_only_a_definition_has():
+    assert definitions(["Client.retry", "main"]) == ["=client.retry", "=retry", "=main"]
+    assert not {"=retry"} & set(identifiers("= retry =retry"))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,29 @@ def test_a_child_that_died_is_replaced():
     assert names() == ["f"]
 
 
+def test_a_child_killed_from_outside_while_it_reads_does_not_cost_the_file_its_structure(monkeypatch):
+    CHILD.captures(CODE, "python")
+    read, first = isolated._line, CHILD._process
+    os.kill(first.pid, signal.SIGSTOP)  # it answers no sooner than it is killed
+
+    def kill_and_read(pipe):
+        first.kill()
+        return read(pipe)
+
+    monkeypatch.setattr(isolated, "_line", kill_and_read)
+    assert names() == ["f"]
+    assert CHILD._process is not first
+
+
+def test_a_text_that_its_reader_dies_of_is_not_read_again(monkeypatch):
+    started, start = [], isolated._start
+    monkeypatch.setattr(isolated, "_start", lambda: started.append(start()) or started[-1])
+    CHILD.close()
+    assert symbols("a<" * 20_000, "java") is None
+    (process,) = started
+    assert process.returncode in (-signal.SIGPROF, -signal.SIGSEGV)  # out of time, or of stack
+
+
 def test_a_child_that_cannot_be_started_is_no_fault(monkeypatch):
     """Then nothing parses; the files are text."""
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
@@ -138,6 +162,15 @@ def test_what_lies_in_the_current_folder_is_not_run(tmp_path, monkeypatch):
         (tmp_path / f"{name}.py").write_text("raise SystemExit\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    CHILD.close()
+    assert names() == ["f"]
+
+
+def test_the_current_folder_may_be_the_one_that_has_the_grammars(monkeypatch):
+    (place,) = {
+        str(Path(find_spec(name).origin).parents[1]) for name in ("tree_sitter", "tree_sitter_python")
+    }
+    monkeypatch.chdir(place)
     CHILD.close()
     assert names() == ["f"]
 

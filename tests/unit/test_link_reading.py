@@ -63,6 +63,11 @@ def test_where_an_address_leads(url, target):
         ("", None),
         ("|x", None),
         ("https://x", None),
+        ("git+ssh://x", None),
+        ("//x", None),
+        ("Mailto:a@b.c", None),
+        ("Note: with colon", ("Note: with colon", "")),
+        ("std::vector#Use", ("std::vector", "Use")),
     ],
 )
 def test_where_a_wiki_link_leads(inside, target):
@@ -85,6 +90,11 @@ def test_where_a_wiki_link_leads(inside, target):
         (
             "# [[A]]\n\n> [[B]]\n\n- [[C]]",
             [("wikilink", "A", ""), ("wikilink", "B", ""), ("wikilink", "C", "")],
+        ),
+        ("[[Note: with colon|x]]", [("wikilink", "Note: with colon", "")]),
+        (
+            "---\nrelated: ['Note: one', 'https://x', 'mailto:a@b.c', '[[Note: two]]']\n---\n",
+            [("related", "Note: one", ""), ("related", "Note: two", "")],
         ),
         ("`[[A]]` and\n\n```\n[[B]] [x](c.md)\n```\n\n    [[D]]\n", []),
         ("<!-- [[A]] -->\n\na <!--\n[[B]]\n-->\n\n<!--\n\n[x](c.md)\n-->", []),

@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tamis.ingest.markdown import markdown_chunks
+from tamis.ingest.markdown import markdown_outline
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
+from tamis.ingest.sections import passages
 from tamis.model import Chunk, Document
 from tamis.settings import ChunkingSettings
 
@@ -23,7 +24,7 @@ FILLER = "Some words that fill a section so that it may stand alone. " * 5
 
 
 def chunks_of(text: str, sizes: ChunkingSettings = ALONE, start: int = 0) -> list[Chunk]:
-    return markdown_chunks(text, start, sizes)[0]
+    return passages(text, markdown_outline(text, start, sizes.smallest), sizes, start=start).chunks
 
 
 def document_of(text: str, sizes: ChunkingSettings = DEFAULT, path: str = "notes/a.md") -> Document:
@@ -174,6 +175,26 @@ def test_small_sections_do_not_join_beyond_the_maximum():
     assert second.content.startswith("# Two")
 
 
+@pytest.mark.parametrize("heading", ["# One", "One\n===", "# One\n\n## Two", "# **One**\n\n---"])
+def test_a_heading_alone_is_no_chunk(heading):
+    """It goes with what follows, however long that is, and is about that."""
+    first, *others = chunks_of(f"{heading}\n\n## Next\n\n{FILLER * 6}\n", DEFAULT)
+    assert first.content.startswith(f"{heading}\n\n## Next\n\nSome words")
+    assert others
+    assert {chunk.header_path for chunk in (first, *others)} == {"One > Next"}
+
+
+def test_a_heading_with_nothing_below_it_is_not_what_the_next_is_about():
+    (chunk,) = chunks_of(f"# One\n\n# Two\n\n{FILLER}\n", DEFAULT)
+    assert chunk.header_path == "Two"
+
+
+@pytest.mark.parametrize("first", ["#\n\ntext", "# !\n\ntext", "# One\n\ntext", "text"])
+def test_what_is_more_than_a_heading_stays_apart_from_what_is_long(first):
+    chunks = chunks_of(f"{first}\n\n## Next\n\n{FILLER * 6}\n", DEFAULT)
+    assert chunks[0].content == first
+
+
 @pytest.mark.parametrize(
     ("text", "breadcrumb"),
     [
@@ -282,6 +303,22 @@ def test_the_language_of_a_fence(info, language):
 def test_a_fence_alone_is_only_code():
     (chunk,) = chunks_of("\n```js\nx\n```\n\n")
     assert (chunk.chunk_type, chunk.content, chunk.start_line, chunk.ordinal) == ("code_block", "x", 3, 0)
+
+
+@pytest.mark.parametrize(
+    "info", ['js title="vite.config.js"', "{1,3} src/x.js", "js{1,3}", "js showLineNumbers", "{.python .x}"]
+)
+def test_what_a_fence_says_besides_its_language_is_kept(info):
+    text = f"```{info}\nx\n```"
+    assert [(chunk.chunk_type, chunk.content) for chunk in chunks_of(f"\n{text}\n")] == [
+        ("documentation", text),
+        ("code_block", "x"),
+    ]
+
+
+@pytest.mark.parametrize("info", ["", " ", "js", " c++ ", "objective-c", "{.python}"])
+def test_a_fence_that_says_nothing_else_is_only_code(info):
+    assert [chunk.content for chunk in chunks_of(f"> ~~~{info}\n> x\n> ~~~\n")] == ["> x"]
 
 
 def test_fences_that_give_no_code():

@@ -87,6 +87,13 @@ def test_no_code(text):
     assert [chunk.chunk_type for chunk in document_of(text).chunks] == ["documentation"]
 
 
+def test_what_a_directive_says_besides_its_language_is_kept():
+    """A caption is text; a language alone is not."""
+    captioned = ".. code-block:: python\n   :caption: the retry policy\n\n   x = 1"
+    assert [chunk.content for chunk in document_of(captioned).chunks] == [captioned, "   x = 1"]
+    assert [chunk.content for chunk in document_of(".. code-block:: python\n\n   x").chunks] == ["   x"]
+
+
 def test_code_that_fits_is_never_cut():
     code = "\n".join(f"    line {number}" for number in range(30))
     text = "words " * 40 + f"\n\nSo::\n\n{code}\n\n" + "words " * 40

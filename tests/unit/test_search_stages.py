@@ -262,12 +262,14 @@ def test_invariants(meaning, words, question):
     }
     fused = fuse(rankings, BOTH, 60)
     funnel = {"fused": len(fused)}
-    results = run_stages(fused, question, funnel)
+    spent = {}
+    results = run_stages(fused, question, funnel, spent)
     scores = [each.score for each in results]
     assert all(0.0 <= score <= 1.0 for score in scores)
     assert scores == sorted(scores, reverse=True)
     assert [each.raw_score for each in results] == sorted((each.raw_score for each in results), reverse=True)
     assert list(funnel) == ["fused", *STAGES]
+    assert list(spent) == list(STAGES)
     assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
     assert {each.passage.position for each in results} <= {each.passage.position for each in fused}
     if "limit" not in question.without:

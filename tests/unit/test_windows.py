@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_markdown import SIZES, check_law
 
-from tamis.ingest.parse import parse, window_chunks
+from tamis.ingest.parse import parse, window_passages
 from tamis.ingest.read import Source
 from tamis.settings import ChunkingSettings
 
@@ -36,12 +36,12 @@ CODE = "".join(
 )
 def test_kind_and_language(path, kind, language):
     """X7: the chunk types, by the file's kind."""
-    (chunk,) = window_chunks(path, "text\n", DEFAULT)
+    (chunk,) = window_passages(path, "text\n", DEFAULT).chunks
     assert (chunk.chunk_type, chunk.language, chunk.header_path) == (kind, language, "")
 
 
 def test_code_is_cut_between_blank_lines():
-    chunks = window_chunks("a.py", CODE, DEFAULT)
+    chunks = window_passages("a.py", CODE, DEFAULT).chunks
     assert len(chunks) > 2
     for chunk in chunks[1:]:
         assert "def " in chunk.content
@@ -51,14 +51,14 @@ def test_code_is_cut_between_blank_lines():
 
 
 def test_indentation_of_the_first_line_is_kept():
-    (chunk,) = window_chunks("a.py", "\n\n    indented\nnot\n\n", DEFAULT)
+    (chunk,) = window_passages("a.py", "\n\n    indented\nnot\n\n", DEFAULT).chunks
     assert chunk.content == "    indented\nnot"
     assert (chunk.start_line, chunk.end_line) == (3, 4)
 
 
 def test_fences_and_headings_mean_nothing_here():
     text = "# comment\n```\n# more\n"
-    (chunk,) = window_chunks("a.py", text, DEFAULT)
+    (chunk,) = window_passages("a.py", text, DEFAULT).chunks
     assert chunk.content == text.strip()
     document, _ = parse(Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT)
     assert document.title == "a.py"
@@ -68,7 +68,7 @@ def test_fences_and_headings_mean_nothing_here():
 
 @pytest.mark.parametrize("text", ["", "\n", " \t\n\n"])
 def test_nothing_gives_no_chunk(text):
-    assert window_chunks("a.py", text, DEFAULT) == []
+    assert window_passages("a.py", text, DEFAULT).chunks == []
 
 
 @LAW
@@ -83,10 +83,10 @@ def test_nothing_gives_no_chunk(text):
 )
 def test_the_law_for_arbitrary_text(lines, sizes):
     text = "\n".join(lines)
-    check_law(text, window_chunks("a.py", text, sizes), sizes)
+    check_law(text, window_passages("a.py", text, sizes).chunks, sizes)
 
 
 @LAW
 @given(st.text(max_size=300), SIZES)
 def test_the_law_for_any_characters(text, sizes):
-    check_law(text, window_chunks("a.txt", text, sizes), sizes)
+    check_law(text, window_passages("a.txt", text, sizes).chunks, sizes)

@@ -23,7 +23,7 @@ class PlainProgress:
         pass
 
     def start(self, total: int) -> None:
-        self._total = total
+        self._total, self._done = total, 0
         self.note(f"indexing {total} files")
 
     def advance(self, path: str) -> None:
@@ -47,10 +47,16 @@ class BarProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
 
     def start(self, total: int) -> None:
+        """Draw a bar; one that is there from an earlier run goes."""
+        self._stop()
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -64,6 +70,8 @@ class BarProgress:
         self._bar.update(self._task, advance=1, path=visible(path[-60:]))
 
     def note(self, message: str) -> None:
+        if self._bar is not None and self._bar.finished:
+            self._stop()
         print(message, file=sys.stderr, flush=True)
 
 

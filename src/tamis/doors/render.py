@@ -55,7 +55,7 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
 
 
 def _related(context: Sequence[Related]) -> Iterator[str]:
-    yield "linked with these:" if context else "nothing is linked with these"
+    yield "linked with the best hits:" if context else "nothing is linked with the best hits"
     for each in context:
         hops = f", {each.hops} links away" if each.hops > 1 else ""
         way = f"from {each.source}" if each.path == each.target else f"to {each.target}"

@@ -64,6 +64,9 @@ class Snapshot(Protocol):
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         """Every link from or to one of the documents."""
 
+    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+        """With how many documents each one is linked."""
+
     def keys(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, Sequence[int]]:
         """The allowed chunks of documents, in order."""
 

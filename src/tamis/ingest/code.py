@@ -24,7 +24,7 @@ from tamis.ingest.scopes import Mark, Section, cut, joined, taken, together, two
 from tamis.ingest.sections import Passages
 from tamis.ingest.split import Lines, Span
 from tamis.ingest.symbols import Reading, Symbol, reading
-from tamis.languages import CODE_LANGUAGE, extension
+from tamis.languages import CODE_LANGUAGE, extension, file_name
 from tamis.model import Chunk, Link, Parent
 from tamis.settings import ChunkingSettings
 
@@ -55,7 +55,7 @@ def _parts(path: str, text: str, language: str, found: Reading, sizes: ChunkingS
     placed, parents = _placed(path, text, language, found, sizes)
     chunks = [chunk for chunk, _ in placed]
     if len(defined) > 1:
-        name, last = _name(path), Lines(text).at(len(text) - 1)
+        name, last = file_name(path), Lines(text).at(len(text) - 1)
         for _, content in outlines(defined, sizes.max_chars):
             chunks.append(Chunk(len(chunks), content, name, 1, last, "symbols", language))
     return Passages(chunks, parents, list(_links(path, text, language, found, placed)))
@@ -71,7 +71,7 @@ def _placed(
     inner = sizes.of_children() if sizes.parents else sizes
     sections = joined(text, _sections(text, found, inner), inner)
     placed = list(cut(text, sections, inner, language, names))
-    return _with_parents(_name(path), text, found, placed, sizes) if sizes.parents else (placed, [])
+    return _with_parents(file_name(path), text, found, placed, sizes) if sizes.parents else (placed, [])
 
 
 def _with_parents(
@@ -85,10 +85,6 @@ def _with_parents(
 
 def _defined(found: Reading) -> list[Symbol]:
     return [symbol for symbol in found.symbols if symbol.kind != CONSTANT]
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
 
 
 # Links

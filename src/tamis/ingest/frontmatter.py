@@ -2,7 +2,8 @@
 
 The block is data from a stranger. YAML aliases are refused (they are how a small block becomes a
 huge one) and so is deep nesting (which the parsers take onto the stack), values are taken only
-where they are of a kind we know, and a block that does not parse stays part of the text, with a
+where they are of a kind we know, keys of many parts in TOML are refused (its parser
+takes the square of their number in memory), and a block that does not parse stays part of the text, with a
 warning.
 """
 
@@ -28,6 +29,7 @@ _LONGEST: Final = 64_000  # characters; a longer block is no front matter
 # What PyYAML lets through where a tag and its value do not fit, as in `!!bool maybe`.
 _UNFIT: Final = (LookupError, AttributeError, TypeError, OverflowError)
 _DEEPEST: Final = 50  # lists in lists: front matter is flat, and libyaml ends the process at some 20,000
+_MOST_DOTS: Final = 200  # in a line of TOML, where a key of many parts would be
 
 
 def front_matter(text: str) -> tuple[FrontMatter, int, str]:
@@ -66,7 +68,13 @@ def _load_yaml(block: str) -> Any:
         raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
 
 
-_LOADERS: Final[dict[str, Callable[[str], Any]]] = {"-": _load_yaml, "+": tomllib.loads, "{": json.loads}
+def _load_toml(block: str) -> Any:
+    if any(line.count(".") > _MOST_DOTS for line in block.split("\n")):
+        raise ValueError(f"a line has more than {_MOST_DOTS} dots")
+    return tomllib.loads(block)
+
+
+_LOADERS: Final[dict[str, Callable[[str], Any]]] = {"-": _load_yaml, "+": _load_toml, "{": json.loads}
 
 
 @cache

@@ -26,6 +26,7 @@ _STRING: Final = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`\n]*)`|\[\[([^\]\n
 _PHP_FILE: Final = re.compile(
     r"\w+\s*\(?\s*(?:(?P<here>__DIR__|dirname\s*\(\s*__FILE__\s*\))\s*\.\s*)?(?P<text>\"[^\"$\n]*\"|'[^'\n]*')\s*\)?$"
 )
+_EMITTED: Final = re.compile(r"(?<=[^/])\.[cm]?jsx?$")
 _RUST_ROOTS: Final = frozenset({"mod.rs", "lib.rs", "main.rs"})
 _TREE: Final = re.compile(r"\bas\s+\w+|=>\s*\w+|[{},]|[\w*]+")
 
@@ -64,6 +65,13 @@ def _script(path: str, statement: str) -> Iterator[str]:
     target = _string(statement).split("?")[0]
     if target.startswith("."):
         yield _beside(path, target)
+
+
+def _typescript(path: str, statement: str) -> Iterator[str]:
+    """Also what `./x.js` is made from, as TypeScript means by it: `x.ts`."""
+    for target in _script(path, statement):
+        yield target
+        yield _EMITTED.sub("", target)
 
 
 def _go(path: str, statement: str) -> Iterator[str]:
@@ -108,13 +116,20 @@ def _php(path: str, statement: str) -> Iterator[str]:
 
 
 def _java(_: str, statement: str) -> Iterator[str]:
-    """`import static com.x.Y.z` is about `Y`, and `com.x.*` about the folder."""
+    """The class, and those around it: `com.x.Y.Z` is in `Y`, as is what `static com.x.Y.z` names.
+
+    `com.x.Y.*` is about `Y`; `com.x.*` names a package, of which no file is called so.
+    """
     plain = _COMMENT.sub(" ", statement).removeprefix("import").strip(" \t\n;")
     is_static = plain.startswith("static ")
     target = _slashed(plain.removeprefix("static ").split(" as ")[0])
     yield target
-    if is_static and not plain.endswith("*") and "/" in target:
-        yield target.rpartition("/")[0]
+    outer = target.rpartition("/")[0]
+    if is_static and not plain.endswith("*"):
+        yield outer
+    while outer.rpartition("/")[2][:1].isupper():
+        yield outer
+        outer = outer.rpartition("/")[0]
 
 
 def _csharp(_: str, statement: str) -> Iterator[str]:
@@ -217,5 +232,5 @@ _READERS: Final[dict[str, Callable[[str, str], Iterator[str]]]] = {
     "ruby": _ruby,
     "rust": _rust,
     "scala": _scala,
-    "typescript": _script,
+    "typescript": _typescript,
 }

@@ -7,14 +7,17 @@ one for this process, started with the first source file. The kernel ends it whe
 much CPU time or memory; the text then counts as one that does not parse, and the next one gets a new
 child. Time is CPU time, so a busy machine does not change what is found.
 
-The child ends when its input does, that is with this process, however that ends.
+The child ends with this process, however that ends: when its input does, or, in the middle of a text,
+when its time for that text is up.
 """
 
 import atexit
 import json
 import os
+import signal
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
 from typing import IO, Final
@@ -24,6 +27,8 @@ from tamis.ingest.grammars import GRAMMARS, Capture
 
 _PROGRAM: Final = str(Path(grammars.__file__).resolve())
 _PORTION: Final = 1 << 20  # bytes read at once
+# What a text does not do to its reader: that ends by SIGPROF, by a crash, or with a code of its own.
+_FROM_OUTSIDE: Final = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT})
 
 
 class Child:
@@ -49,36 +54,34 @@ class Child:
             self._end()
 
     def _ask(self, *request: bytes) -> bytes:
-        """One line of JSON; nothing when the child died."""
-        for _ in range(2):  # a child that died while nothing was asked of it is replaced once
+        """One line of JSON; nothing when the child died of the question."""
+        for _ in range(2):  # a child that died of anything else is replaced once
             try:
-                child = self._process = self._process or _start()
-                for part in request:
-                    _write(child.stdin, part)
+                answer = self._ask_once(*request)
             except OSError:
                 self._end()
                 continue
-            except BaseException:  # interrupted: half a request is none
+            except BaseException:  # interrupted: the answer to this would be taken for that to the next
                 self._end()
                 raise
-            return self._answer(child)
+            if answer or self._end() not in _FROM_OUTSIDE:
+                return answer
         return b""
 
-    def _answer(self, child: subprocess.Popen[bytes]) -> bytes:
-        try:
-            answer = _line(child.stdout)
-        except BaseException:  # interrupted: the answer to this would be taken for that to the next
-            self._end()
-            raise
-        if not answer:
-            self._end()
-        return answer
+    def _ask_once(self, *request: bytes) -> bytes:
+        child = self._process = self._process or _start()
+        for part in request:
+            _write(child.stdin, part)
+        return _line(child.stdout)
 
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            with self._process:  # closes the pipes and waits
-                self._process = None
+    def _end(self) -> int:
+        """How it ended: a code, or a signal as a negative number."""
+        if (process := self._process) is None:
+            return 0
+        process.kill()
+        with process:  # closes the pipes and waits
+            self._process = None
+        return process.returncode
 
     def _forget(self) -> None:
         """After a fork: the child is the parent's, and so is what the pipes carry."""
@@ -102,11 +105,14 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _packages() -> list[str]:
+    """Where packages are. The current folder is none of these places, unless it is the one that has them."""
     try:
         here = os.getcwd()
     except OSError:  # it was removed
         here = ""
-    return [place for place in sys.path if os.path.isabs(place) and place != here]
+    places = [place for place in sys.path if os.path.isabs(place)]
+    others = [place for place in places if place != here]
+    return others if PathFinder.find_spec("tree_sitter", others) else places
 
 
 def _write(pipe: IO[bytes] | None, data: bytes) -> None:

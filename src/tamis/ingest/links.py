@@ -13,14 +13,17 @@ from tamis.model import FrontMatter, Link
 Target = tuple[str, str]  # a path or name, and the anchor behind it
 
 _ELSEWHERE: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")  # one letter is no scheme: `c:` is a disk
+_NO_NAME: Final = re.compile(r"[\w+.-]+://|//|mailto:", re.IGNORECASE)  # a note may have a colon in its name
 _ENCODED: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _WIKI: Final = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
 
 def document_target(url: str) -> Target | None:
     """Of a URL as Markdown has it: decoded, without its query; `./`, `../` and `/` stay as written."""
-    if _ELSEWHERE.match(url):
-        return None
+    return None if _ELSEWHERE.match(url) else _path_target(url)
+
+
+def _path_target(url: str) -> Target | None:
     path, _, anchor = url.partition("#")
     path = _decoded(path.partition("?")[0]).strip()
     return (path, _decoded(anchor).strip()) if path else None
@@ -39,7 +42,7 @@ def wiki_target(inside: str) -> Target | None:
     """Of what stands between `[[` and `]]`: `Note#Heading|text`. In a table the bar is written `\\|`."""
     name, _, anchor = inside.partition("|")[0].rstrip().removesuffix("\\").partition("#")
     name = name.strip()
-    return (name, anchor.strip()) if name and "\n" not in inside and not _ELSEWHERE.match(name) else None
+    return (name, anchor.strip()) if name and "\n" not in inside and not _NO_NAME.match(name) else None
 
 
 def wiki_texts(text: str) -> list[str]:
@@ -57,5 +60,10 @@ def front_links(front: FrontMatter) -> list[Link]:
 def _targets(texts: Iterable[str]) -> Iterator[Target]:
     for text in texts:
         found = wiki_texts(text)
-        targets = map(wiki_target, found) if found else [document_target(text.partition("|")[0])]
+        targets = map(wiki_target, found) if found else [_related_target(text.partition("|")[0].strip())]
         yield from (target for target in targets if target)
+
+
+def _related_target(text: str) -> Target | None:
+    """Of a path or the name of a note."""
+    return None if _NO_NAME.match(text) else _path_target(text)

@@ -14,11 +14,10 @@ from typing import Any, Final
 import pyromark
 
 from tamis.ingest.links import Target, document_target, wiki_target
-from tamis.ingest.sections import Code, Heading, Outline, Reference, passages
+from tamis.ingest.sections import Code, Heading, Outline, Reference
 from tamis.ingest.split import Span
 from tamis.languages import KNOWN_EXTENSIONS, extension, language_named
-from tamis.model import Chunk, LinkType
-from tamis.settings import ChunkingSettings
+from tamis.model import LinkType
 
 _OPTIONS: Final = (
     pyromark.Options.ENABLE_TABLES
@@ -32,12 +31,6 @@ _REST_IS_BLANK: Final = re.compile(r"[ \t]*$", re.MULTILINE)
 _INFO: Final = re.compile(r"[\w+#.-]+")
 # As in Obsidian: letters, digits, `_`, `-` and `/`, at least one of them no digit, after a blank.
 _TAG: Final = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
-
-
-def markdown_chunks(text: str, start: int, sizes: ChunkingSettings) -> tuple[list[Chunk], str]:
-    """The chunks of a document whose text begins at `start`, and its first top-level heading."""
-    outline = markdown_outline(text, start, sizes.smallest)
-    return passages(text, outline, sizes, start=start).chunks, outline.title
 
 
 def markdown_outline(text: str, start: int = 0, fits: int = 0, end: int | None = None) -> Outline:

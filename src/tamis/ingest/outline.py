@@ -29,20 +29,42 @@ class _Whole:
 def outlines(found: Sequence[Symbol], size: int) -> Iterator[Page]:
     """The signatures of what a file defines, a line each, indented by scope, in pages of a size.
 
-    Each page with the number of its first symbol. Made from the file, not a run of its text: these
-    lines stand nowhere together.
+    Each page with the number of its first symbol; above that, a later page repeats what is around it. Made
+    from the file, not a run of its text: these lines stand nowhere together.
     """
     page: list[str] = []
-    length = 0
+    around: list[Symbol] = []
+    first = length = 0
     for number, symbol in enumerate(found):
-        line = f"{'  ' * len(symbol.scope)}{symbol.signature}"[:size].rstrip()
+        while around and (around[-1].end <= symbol.start or len(around[-1].scope) >= len(symbol.scope)):
+            around.pop()
+        line = _line(symbol, size)
         if page and length + len(line) > size:
-            yield number - len(page), "\n".join(page)
-            page, length = [], 0
+            yield first, "\n".join(page)
+            page, first = _heads(around, size, size - len(line)), number
+            length = sum(len(head) + 1 for head in page)
         page.append(line)
         length += len(line) + 1
+        around.append(symbol)
     if page:
-        yield len(found) - len(page), "\n".join(page)
+        yield first, "\n".join(page)
+
+
+def _line(symbol: Symbol, size: int) -> str:
+    return f"{'  ' * len(symbol.scope)}{symbol.signature}"[:size].rstrip()
+
+
+def _heads(around: Sequence[Symbol], size: int, room: int) -> list[str]:
+    """The innermost of them that fit, in no more than half a page: the rest is for what is new."""
+    room = min(room, size // 2)
+    heads: list[str] = []
+    for symbol in reversed(around):
+        line = _line(symbol, size)
+        room -= len(line) + 1
+        if room < 0:
+            break
+        heads.insert(0, line)
+    return heads
 
 
 def code_parents(

@@ -12,13 +12,21 @@ from tamis.ingest.notebook import notebook_passages, read_notebook
 from tamis.ingest.read import Source
 from tamis.ingest.rst import rst_outline
 from tamis.ingest.sections import Outline, Passages, passages
-from tamis.languages import CODE_LANGUAGE, DATA_LANGUAGE, MARKDOWN, chunk_type_of, extension, language_of
-from tamis.model import Chunk, Document, FrontMatter
+from tamis.languages import (
+    CODE_LANGUAGE,
+    DATA_LANGUAGE,
+    MARKDOWN,
+    chunk_type_of,
+    extension,
+    file_name,
+    language_of,
+)
+from tamis.model import Document, FrontMatter
 from tamis.settings import ChunkingSettings
 from tamis.text import tag_name
 
 # Raise whenever the same file would give other chunks: an index made before is then out of date.
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 
 
 def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
@@ -41,7 +49,7 @@ def _structured(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]
         found, warning = data_parts(source.path, source.text, sizes), ""
     else:
         read, warning = code_parts(source.path, source.text, sizes)
-        found = read or _window_passages(source.path, source.text, sizes)
+        found = read or window_passages(source.path, source.text, sizes)
     return _named(source, found), source.warning or warning
 
 
@@ -67,25 +75,21 @@ def _notebook(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
 
 
 def _windows(source: Source, sizes: ChunkingSettings) -> Document:
-    return _named(source, _window_passages(source.path, source.text, sizes))
+    return _named(source, window_passages(source.path, source.text, sizes))
 
 
 def _named(source: Source, found: Passages) -> Document:
     """A document whose title is its file's name."""
-    return _document(source, Outline(), found, FrontMatter(title=_name(source.path)))
+    return _document(source, Outline(), found, FrontMatter(title=file_name(source.path)))
 
 
-def _window_passages(path: str, text: str, sizes: ChunkingSettings) -> Passages:
+def window_passages(path: str, text: str, sizes: ChunkingSettings) -> Passages:
+    """Text and code in windows of whole lines; a line that is too long is cut."""
     return passages(text, Outline(), sizes, kind=chunk_type_of(path), language=language_of(path))
 
 
-def window_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk]:
-    """Text and code in windows of whole lines; a line that is too long is cut."""
-    return _window_passages(path, text, sizes).chunks
-
-
 def _document(source: Source, outline: Outline, found: Passages, front: FrontMatter) -> Document:
-    title = front.title or outline.title or _name(source.path).rsplit(".", 1)[0]
+    title = front.title or outline.title or file_name(source.path).rsplit(".", 1)[0]
     modified = front.modified if front.modified is not None else source.mtime_ns / 1e9
     links = (*front_links(front), *found.links)
     front = _with_tags(front, outline.tags) if outline.tags else front
@@ -96,7 +100,3 @@ def _with_tags(front: FrontMatter, tags: Iterable[str]) -> FrontMatter:
     """The tags in the text count like those above it."""
     names = dict.fromkeys((*front.tags, *map(tag_name, tags)))
     return replace(front, tags=tuple(name for name in names if name))
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]

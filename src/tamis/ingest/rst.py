@@ -21,7 +21,7 @@ _CODE: Final = re.compile(r"( *)\.\. (?:code-block|code|sourcecode|parsed-litera
 _OPTION: Final = re.compile(r"\s+:[\w-]+:")
 _DIRECTIVE: Final = re.compile(r"\s*\.\. ")
 _LITERAL: Final = re.compile(r"``.+?``")
-_MARKUP: Final = re.compile(r":[\w+.:-]+:(?=`)|[`*]+| <[^<>]*>(?=`)")
+_MARKUP: Final = re.compile(r":[\w+.:-]{1,60}:(?=`)|[`*]+| <[^<>]*>(?=`)")
 _ROLE: Final = r":doc:`(?:[^`<]*<(?P<titled>[^`<>]+)>|(?P<doc>[^`<>]+))`"
 _EMBEDDED: Final = r"`[^`<]+<(?P<url>[^`<>]+)>`__?"
 _TARGET: Final = r"^[ \t]*\.\. _[^:\n]+: +(?P<target>\S[^\n]*)"

@@ -12,14 +12,17 @@ from itertools import takewhile
 from typing import Final
 
 from tamis.ingest.sections import SEPARATOR
-from tamis.ingest.split import Lines, Span, pieces
+from tamis.ingest.split import Lines, Span, is_small, pieces
 from tamis.languages import ChunkType
 from tamis.model import Chunk, Parent
 from tamis.settings import ChunkingSettings
 
 Mark = tuple[int, str]  # something said at a place of the text
 
-_WORD: Final = re.compile(r"\w")
+# A line that says something: one with a word in it that is no condition of the preprocessor.
+_TELLING: Final = re.compile(
+    r"^(?![ \t]*+#[ \t]*+(?:if|ifdef|ifndef|elif|else|endif)\b)[^\w\n]*+\w", re.MULTILINE
+)
 # A breadcrumb is read with every passage: of many names it shows as many as fit.
 _MAX_NAMES: Final = 100
 
@@ -31,6 +34,11 @@ class Section:
     scope: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of what is in it, when all of it stands in the same scope
     data: bool = False  # constants or configuration
+    parent: int | None = None  # which of the parents it is, or lies in
+
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
 
     @property
     def trail(self) -> tuple[str, ...]:
@@ -54,20 +62,20 @@ def listed(names: Iterable[str]) -> str:
 def joined(text: str, sections: Iterable[Section], sizes: ChunkingSettings) -> list[Section]:
     """Sections that are too short to stand alone joined with the next (the last with the one before).
 
-    What has no word in it goes with what stands before it (the brace that closes a class), or after it
-    when it is the first.
+    What tells nothing goes with what stands before it (the brace that closes a class, `#endif`), or after
+    it when it is the first.
     """
     done: list[Section] = []
     for section in sections:
-        if done and not _has_word(text, section):
+        if done and not _tells(text, section):
             done[-1] = replace(done[-1], end=section.end)
-        elif len(done) == 1 and not _has_word(text, done[0]):
+        elif len(done) == 1 and not _tells(text, done[0]):
             done = [replace(section, start=done[0].start)]
-        elif done and _is_small(text, done[-1], sizes) and _match(text, done[-1], section, sizes):
+        elif done and is_small(text, done[-1].span, sizes) and _match(text, done[-1], section, sizes):
             done[-1] = together(done[-1], section)
         else:
             done.append(section)
-    if len(done) > 1 and _is_small(text, done[-1], sizes) and _match(text, done[-2], done[-1], sizes):
+    if len(done) > 1 and is_small(text, done[-1].span, sizes) and _match(text, done[-2], done[-1], sizes):
         done[-2:] = [together(done[-2], done[-1])]
     return done
 
@@ -88,11 +96,19 @@ def cut(
     lines, left, ordinal = Lines(text), deque(names), 0
     for section in sections:
         kind: ChunkType = "data" if section.data else "definitions"
-        for start, end in pieces(text, (section.start, section.end), sizes):
-            place = (lines.at(start), lines.at(end - 1))
-            own = tuple(dict.fromkeys(taken(left, end)))
+        for start, end in pieces(text, section.span, sizes):
             yield (
-                Chunk(ordinal, text[start:end], section.header_path, *place, kind, language, own),
+                Chunk(
+                    ordinal,
+                    text[start:end],
+                    section.header_path,
+                    lines.at(start),
+                    lines.at(end - 1),
+                    kind,
+                    language,
+                    names=tuple(dict.fromkeys(taken(left, end))),
+                    parent=section.parent,
+                ),
                 (start, end),
             )
             ordinal += 1
@@ -112,17 +128,11 @@ def two_levels(
     parents: list[Parent] = []
     inner: list[Section] = []
     for section in joined(text, sections, above):
-        for start, end in pieces(text, (section.start, section.end), above):
+        for start, end in pieces(text, section.span, above):
             place = (lines.at(start), lines.at(end - 1))
             parents.append(Parent(text[start:end], section.header_path, *place))
-            inner.append(replace(section, start=start, end=end))
-    children: list[tuple[Chunk, Span]] = []
-    left = deque(names)
-    for number, section in enumerate(inner):
-        for chunk, span in cut(text, [section], sizes.of_children(), language):
-            own = tuple(dict.fromkeys(taken(left, span[1])))
-            children.append((replace(chunk, ordinal=len(children), names=own, parent=number), span))
-    return children, parents
+            inner.append(replace(section, start=start, end=end, parent=len(parents) - 1))
+    return list(cut(text, inner, sizes.of_children(), language, names)), parents
 
 
 def _shared(first: Section, second: Section) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -135,16 +145,12 @@ def _shared(first: Section, second: Section) -> tuple[tuple[str, ...], tuple[str
     return tuple(name for name, _ in pairs), ()
 
 
-def _has_word(text: str, section: Section) -> bool:
-    return _WORD.search(text, section.start, section.end) is not None
+def _tells(text: str, section: Section) -> bool:
+    return _TELLING.search(text[slice(*section.span)]) is not None
 
 
 def _match(text: str, first: Section, second: Section, sizes: ChunkingSettings) -> bool:
     """They fit in one chunk, and are not data and code that could each stand alone."""
     if second.end - first.start > sizes.max_chars:
         return False
-    return first.data == second.data or _is_small(text, first if first.data else second, sizes)
-
-
-def _is_small(text: str, section: Section, sizes: ChunkingSettings) -> bool:
-    return len(text[section.start : section.end].strip()) < sizes.min_chars
+    return first.data == second.data or is_small(text, (first if first.data else second).span, sizes)

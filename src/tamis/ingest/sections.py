@@ -7,19 +7,22 @@ and with `chunking.parents` the same is done on two levels. The passages togethe
 each is an exact run of it, with its lines.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 from typing import Final
 
-from tamis.ingest.split import Lines, Span, pieces, whole_blocks
+from tamis.ingest.split import Lines, Span, is_small, pieces, whole_blocks
 from tamis.languages import ChunkType
 from tamis.model import Chunk, Link, LinkType, Parent
 from tamis.settings import ChunkingSettings
 
 SEPARATOR: Final = " > "
+_WORD: Final = re.compile(r"\w")
+_MARKING_WORD: Final = re.compile(r"\w[\w-]*+(?:::)?+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class Section:
     start: int
     end: int
     trail: tuple[str, ...]  # the headings above and including its own
+    is_bare: bool = False  # nothing but its heading
+
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,13 @@ def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[Se
     ends = [heading.place for heading in headings[1:]] + [len(text)]
     for heading, end in zip(headings, ends, strict=True):
         above = [higher for higher in above if higher.level < heading.level] + [heading]
-        yield Section(heading.place, end, tuple(higher.name for higher in above if higher.name))
+        trail = tuple(higher.name for higher in above if higher.name)
+        yield Section(heading.place, end, trail, _is_bare(text, heading, end))
+
+
+def _is_bare(text: str, heading: Heading, end: int) -> bool:
+    lines = text[heading.place : end].split("\n")
+    return sum(1 for line in lines if _WORD.search(line)) <= bool(_WORD.search(heading.name))
 
 
 def _join_small(text: str, sections: Iterable[Section], sizes: ChunkingSettings) -> list[Section]:
@@ -156,17 +170,15 @@ def _join_small(text: str, sections: Iterable[Section], sizes: ChunkingSettings)
             joined[-1] = _together(joined[-1], section)
         else:
             joined.append(section)
-    if len(joined) > 1 and _is_small(text, joined[-1], sizes) and _room(joined[-2], joined[-1], sizes):
+    if len(joined) > 1 and is_small(text, joined[-1].span, sizes) and _room(joined[-2], joined[-1], sizes):
         joined[-2:] = [_together(joined[-2], joined[-1])]
     return joined
 
 
 def _fits(text: str, first: Section, second: Section, sizes: ChunkingSettings) -> bool:
-    return _is_small(text, first, sizes) and _room(first, second, sizes)
-
-
-def _is_small(text: str, section: Section, sizes: ChunkingSettings) -> bool:
-    return len(text[section.start : section.end].strip()) < sizes.min_chars
+    """A heading alone says nothing: it goes with what follows, which is cut if that is too long."""
+    adjoins = first.is_bare and first.end == second.start
+    return is_small(text, first.span, sizes) and (adjoins or _room(first, second, sizes))
 
 
 def _room(first: Section, second: Section, sizes: ChunkingSettings) -> bool:
@@ -175,19 +187,19 @@ def _room(first: Section, second: Section, sizes: ChunkingSettings) -> bool:
 
 def _together(first: Section, second: Section) -> Section:
     """A heading with its first subsection is about the subsection; two siblings are about what they share."""
-    if second.trail[: len(first.trail)] == first.trail:
+    if first.is_bare or second.trail[: len(first.trail)] == first.trail:
         trail = second.trail
     else:
         pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first.trail, second.trail, strict=False))
         trail = tuple(name for name, _ in pairs) or first.trail
-    return Section(first.start, second.end, trail)
+    return Section(first.start, second.end, trail, first.is_bare and second.is_bare)
 
 
 def _within(sections: Sequence[Section], start: int, end: int) -> Iterator[Section]:
     """The parts of the sections that lie between two places."""
     first = bisect_right(sections, start, key=lambda section: section.end)
     for section in takewhile(lambda section: section.start < end, islice(sections, first, None)):
-        yield Section(max(section.start, start), min(section.end, end), section.trail)
+        yield replace(section, start=max(section.start, start), end=min(section.end, end))
 
 
 # --- Pieces -----------------------------------------------------------------------------
@@ -205,7 +217,7 @@ class _Cutter:
         return [
             Section(begin, end, section.trail)
             for section in _join_small(self._text, sections, self._sizes)
-            for begin, end in pieces(self._text, (section.start, section.end), self._sizes, self._whole)
+            for begin, end in pieces(self._text, section.span, self._sizes, self._whole)
         ]
 
     def pieces(
@@ -214,9 +226,9 @@ class _Cutter:
         """What becomes of a part of the text: its prose, and the code in it."""
         codes = _codes_of(part, self._outline.codes)
         prose = _without(self._text, part, [code for code in codes if code.apart])
-        alone = {code.outer for code in codes if self._text[slice(*code.inner)].strip()}
+        alone = {code.outer for code in codes if _says_all(self._text, code)}
         for piece in self.cut_up(prose):
-            if (piece.start, piece.end) not in alone:
+            if piece.span not in alone:
                 yield _Piece(piece.start, piece.end, False, piece.trail, parent)
         for code in codes:
             span = (max(code.inner[0], part[0].start), min(code.inner[1], part[-1].end))
@@ -232,6 +244,14 @@ class _Cutter:
             for piece in self.pieces(part, sections, number):
                 found.setdefault((piece.start, piece.end, piece.is_code), piece)
         return sorted(found.values(), key=_IN_ORDER)
+
+
+def _says_all(text: str, code: Code) -> bool:
+    """Whether the code and its language are all there is: no title, no caption, no lines to highlight."""
+    if not text[slice(*code.inner)].strip():
+        return False
+    words = _MARKING_WORD.findall(text, code.outer[0], code.inner[0])
+    return sum(1 for word in words if not word.endswith("::")) <= 1  # that is the name of a directive
 
 
 def _codes_of(part: Sequence[Section], codes: Sequence[Code]) -> Sequence[Code]:

@@ -59,6 +59,11 @@ def pieces(text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span]
     yield from trimmed(text, (start, end))
 
 
+def is_small(text: str, span: Span, sizes: ChunkingSettings) -> bool:
+    """Too short to stand alone."""
+    return len(text[slice(*span)].strip()) < sizes.min_chars
+
+
 def trimmed(text: str, span: Span) -> Iterator[Span]:
     """The span without blank lines at its ends and blanks at its very end; nothing, if nothing is left."""
     start, end = span

@@ -110,12 +110,12 @@ def _read(text: str, language: str) -> tuple[float, list[Capture]] | None:
         return None
     wrong, outer = 0, [Capture("", 0, len(text), (0, 0), (0, 0), 0)]
     for capture in captures:
-        if capture.kind != ERROR and capture.kind in _NO_DEFINITION:
+        if capture.kind == WRAP:
             continue
         while outer[-1].end <= capture.start and len(outer) > 1:
             outer.pop()
         size = capture.end - capture.start
-        # What a definition in an error covers was read, what an error in a definition covers was not.
+        # What a definition or a comment in an error covers was read, an error in a definition was not.
         wrong += size * ((capture.kind == ERROR) - (outer[-1].kind == ERROR))
         outer.append(capture)
     return wrong / max(1, len(text)), captures

@@ -1,15 +1,13 @@
 """Stages that change scores. Each multiplies, says so in the candidate's boosts, and sorts again."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from tamis.filters import Archived
+from tamis.identifiers import plain_name
 from tamis.model import Candidate, Facts, Passage
 from tamis.settings import ArchiveSettings
-
-_JOINTS: Final = re.compile(r"::|->|#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +31,32 @@ class ArchivePenalty:
         return min(in_folder, self.as_file if self.files.matches(facts) else 1.0)
 
 
-def names_it(passage: Passage, names: Sequence[str]) -> bool:
-    """Whether one of the names is that of a symbol the passage defines, or of its file."""
-    wanted = [_plain_name(name) for name in names]
-    defined = [_plain_name(name) for name in passage.names]
-    if any(own == name or own.endswith(f".{name}") for own in defined for name in wanted):
-        return True
-    path = passage.path.casefold()
-    return any("." in name and f"/{path}".endswith(f"/{name.casefold()}") for name in names)
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a question names: symbols, or files by the end of their paths."""
+
+    symbols: frozenset[str]
+    files: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Self:
+        files = (name.casefold().removeprefix("./").lstrip("/") for name in names if "." in name)
+        return cls(frozenset(map(plain_name, names)), frozenset(files))
+
+    def fit(self, passage: Passage) -> bool:
+        """Whether the passage defines one of the symbols, or is in one of the files."""
+        if self.symbols and any(not self.symbols.isdisjoint(_ends(name, ".")) for name in passage.names):
+            return True
+        return bool(self.files) and not self.files.isdisjoint(_ends(passage.path.casefold(), "/"))
 
 
-def _plain_name(name: str) -> str:
-    """`Client::retry()` and `Client#retry` as `client.retry`."""
-    return _JOINTS.sub(".", name.removesuffix("()")).casefold()
+def _ends(name: str, joint: str) -> Iterator[str]:
+    """`a.b.c` -> `a.b.c`, `b.c`, `c`."""
+    name = plain_name(name) if joint == "." else name
+    yield name
+    while joint in name:
+        name = name.partition(joint)[2]
+        yield name
 
 
 NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))

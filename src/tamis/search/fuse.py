@@ -29,15 +29,13 @@ def fuse(rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int
     return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
 
 
-def best_possible(
-    rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int, rank: int = 1
-) -> float:
-    """What a passage at this rank in every lane would get.
+def best_possible(rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int) -> float:
+    """What a passage that is first in every lane would get.
 
     The code lane comes on top: that a name is found elsewhere is no reason to trust a passage less.
     """
     others = [lane for lane in rankings if lane != "code"]
-    return sum(weights[lane] for lane in others or rankings) / (k + rank)
+    return sum(weights[lane] for lane in others or rankings) / (k + 1)
 
 
 def confidence(evidence: Evidence) -> float:

@@ -8,6 +8,7 @@ hit is about it, too. So hits that vouch for each other rise, and what they lead
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from math import sqrt
 from typing import Final
 
@@ -15,11 +16,14 @@ from tamis.engine import Edge
 from tamis.model import LinkType
 
 Look = Callable[[Sequence[str]], Sequence[Edge]]
+Steps = dict[tuple[str, str], tuple[float, Edge]]  # from one document to another: how strong, over what
+Count = Callable[[Sequence[str]], Mapping[str, int]]
 
 SEEDS: Final = (
     10  # documents that the lane starts from: beyond them, hits are too uncertain to vouch for others
 )
 _PER_DOCUMENT: Final = 20  # neighbours that one document passes on to (C31: bounded)
+_LOOKED_AT: Final = 60  # neighbours of one document whose own links are counted
 _MOST: Final = 50
 _DECAY: Final = 0.5  # for each hop
 _BACKWARD: Final = 0.8  # a link to a hit says a little less than a link from one
@@ -39,12 +43,15 @@ class Neighbour:
     edge: Edge | None  # None for a seed that nothing is linked with
 
 
-def neighbours(seeds: Mapping[str, float], hops: int, look: Look) -> list[Neighbour]:
-    """The seeds and what is linked with them, best first, ties by path; nothing where nothing is linked."""
+def neighbours(seeds: Mapping[str, float], hops: int, look: Look, count: Count) -> list[Neighbour]:
+    """The seeds and what is linked with them, best first, ties by path; nothing where nothing is linked.
+
+    `look` tells the edges that touch some documents, `count` with how many each is linked.
+    """
     found: dict[str, Neighbour] = {}
     frontier, reached = dict(seeds), set(seeds)
     for hop in range(1, hops + 1):
-        gains = _gains(frontier, look)
+        gains = _gains(frontier, look, count)
         frontier = {path: gain for path, (gain, _) in gains.items() if path not in reached}
         reached |= frontier.keys()
         for path, (gain, edge) in gains.items():
@@ -55,10 +62,10 @@ def neighbours(seeds: Mapping[str, float], hops: int, look: Look) -> list[Neighb
     return sorted(found.values(), key=lambda each: (-each.score, each.path))[:_MOST]
 
 
-def _gains(frontier: Mapping[str, float], look: Look) -> dict[str, tuple[float, Edge]]:
+def _gains(frontier: Mapping[str, float], look: Look, count: Count) -> dict[str, tuple[float, Edge]]:
     """What each neighbour of the frontier gets, and the strongest link that brings it."""
-    steps = _steps(frontier, look(sorted(frontier)))
-    degree = _degrees(look(sorted({path for _, path in steps})))
+    steps = _nearest(_steps(frontier, look(sorted(frontier))))
+    degree = count(sorted({path for _, path in steps}))
     passed: dict[str, list[tuple[float, str]]] = {}
     for (start, path), (weight, _) in steps.items():
         gain = frontier[start] * _DECAY * weight / sqrt(degree[path])
@@ -74,9 +81,18 @@ def _gains(frontier: Mapping[str, float], look: Look) -> dict[str, tuple[float, 
     return gains
 
 
-def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> dict[tuple[str, str], tuple[float, Edge]]:
+def _nearest(steps: Steps) -> Steps:
+    """The strongest of each document's: one that links to thousands is not asked about all of them."""
+    by_start: dict[str, list[tuple[float, str]]] = {}
+    for (start, path), (weight, _) in steps.items():
+        by_start.setdefault(start, []).append((-weight, path))
+    chosen = ((start, path) for start, own in by_start.items() for _, path in nsmallest(_LOOKED_AT, own))
+    return {key: steps[key] for key in chosen}
+
+
+def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> Steps:
     """From each document of the frontier to each neighbour, over the best of the links between them."""
-    steps: dict[tuple[str, str], tuple[float, Edge]] = {}
+    steps: Steps = {}
     for edge in edges:
         forward = (edge.source, edge.target, _WEIGHT[edge.type])
         backward = (edge.target, edge.source, _WEIGHT[edge.type] * _BACKWARD)
@@ -84,12 +100,3 @@ def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> dict[tuple[s
             if start in frontier and weight > steps.get((start, path), (0.0, edge))[0]:
                 steps[start, path] = (weight, edge)
     return steps
-
-
-def _degrees(edges: Sequence[Edge]) -> dict[str, int]:
-    """With how many documents each one is linked."""
-    linked: dict[str, set[str]] = {}
-    for edge in edges:
-        linked.setdefault(edge.source, set()).add(edge.target)
-        linked.setdefault(edge.target, set()).add(edge.source)
-    return {path: len(others) for path, others in linked.items()}

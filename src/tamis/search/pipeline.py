@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Snapshot
-from tamis.filters import EVERYTHING, Filter, Language, Tag, Type, Workspace, atoms
-from tamis.identifiers import names_in, words_of
+from tamis.filters import CHUNK_ATOMS, EVERYTHING, Filter, Workspace, atoms
+from tamis.identifiers import asked, wanted_names
 from tamis.model import Candidate, Lane, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty, boosted, names_it
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names, boosted
 from tamis.search.classify import query_type
 from tamis.search.fuse import best_possible, fuse
 from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
@@ -52,10 +52,9 @@ class Question:
 
     @property
     def named_factor(self) -> Callable[[Candidate], float]:
-        """What it is worth to define or to be what the question names. One word alone is a name, too."""
-        words, factor = words_of(self.text), self.settings.named_boost
-        names = words if len(words) == 1 else names_in(self.text)
-        return lambda candidate: factor if names_it(candidate.passage, names) else 1.0
+        """What it is worth to define or to be what the question names."""
+        factor, names = self.settings.named_boost, Names.of(wanted_names(self.text))
+        return lambda candidate: factor if names.fit(candidate.passage) else 1.0
 
 
 STAGES: Final[Mapping[str, Stage]] = {
@@ -105,7 +104,7 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
             retrieved, fused = gather(snapshot, question, vector, lanes, rows, depth)
             clock.lap("lanes")
             funnel = {"fused": len(fused)}
-            candidates = run_stages(fused, question, funnel)
+            candidates = run_stages(fused, question, funnel, clock.spent)
             clock.lap("stages")
             if not _wants_more(candidates, fused, retrieved, question, lanes, depth):
                 break
@@ -144,7 +143,7 @@ def _in_sections(
 ) -> list[Candidate]:
     """Without sections where the filter cuts through a document: they hold what it keeps out."""
     paths = sorted({each.passage.path for each in fused if each.passage.parent is not None})
-    if not paths or not any(isinstance(atom, Type | Language | Tag) for atom in atoms(filter)):
+    if not paths or not any(isinstance(atom, CHUNK_ATOMS) for atom in atoms(filter)):
         return fused
     whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, rows)
     cut = {path for path in paths if len(left[path]) < len(whole[path])}
@@ -173,7 +172,7 @@ def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
 
 def active_lanes(question: Question, has_model: bool) -> dict[Lane, float]:
     """The lanes that take part, with their weights. The code lane has nothing to say to plain words."""
-    settings, named = question.settings, names_in(question.text)
+    settings, named = question.settings, asked(question.text)
     weights: dict[Lane, float] = {
         "meaning": settings.semantic_weight if has_model else 0.0,
         "words": settings.keyword_weight,
@@ -188,12 +187,17 @@ def first_depth(limit: int) -> int:
     return max(20, 4 * limit)
 
 
-def run_stages(fused: Sequence[Candidate], question: Question, funnel: dict[str, int]) -> Sequence[Candidate]:
+def run_stages(
+    fused: Sequence[Candidate], question: Question, funnel: dict[str, int], spent: dict[str, float]
+) -> Sequence[Candidate]:
+    """The chain. How many candidates left each stage goes to `funnel`, the seconds it took are added up."""
     candidates = fused
     for name, stage in STAGES.items():
+        began = time.perf_counter()
         if name not in question.without:
             candidates = stage(candidates, question)
         funnel[name] = len(candidates)
+        spent[name] = spent.get(name, 0.0) + time.perf_counter() - began
     return candidates
 
 
@@ -216,7 +220,9 @@ def _wants_more(
         return False
     k = question.settings.rrf_k_constant
     more = [lane for lane in retrieved.rankings if lane != "links"]
-    deeper: dict[Lane, float] = {lane: lanes[lane] / (k + depth + 1) for lane in more}
+    # What has not been seen yet may turn out to be what the question names.
+    factor = max(1.0, question.settings.named_boost) if wanted_names(question.text) else 1.0
+    deeper: dict[Lane, float] = {lane: factor * lanes[lane] / (k + depth + 1) for lane in more}
     if len(candidates) >= question.limit:
         return candidates[-1].raw_score < max(deeper.values())
     least = question.min_score * best_possible(retrieved.rankings, lanes, k)
@@ -231,17 +237,17 @@ def _could_reach(candidate: Candidate, deeper: Mapping[Lane, float]) -> float:
 
 
 class _Clock:
-    """Time spent, by name; laps of the same name add up."""
+    """Time spent, by name; laps of the same name add up. A stage's time is also part of the stages' lap."""
 
     def __init__(self) -> None:
         self._began = self._last = time.perf_counter()
-        self._spent: dict[str, float] = {}
+        self.spent: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()
-        self._spent[name] = self._spent.get(name, 0.0) + now - self._last
+        self.spent[name] = self.spent.get(name, 0.0) + now - self._last
         self._last = now
 
     def milliseconds(self) -> dict[str, float]:
-        spent = self._spent | {"total": time.perf_counter() - self._began}
+        spent = self.spent | {"total": time.perf_counter() - self._began}
         return {name: round(seconds * 1000, 3) for name, seconds in spent.items()}

@@ -5,14 +5,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis import identifiers
 from tamis.engine import Allowed, Hit, Snapshot
-from tamis.identifiers import identifiers, names_in
-from tamis.links import folded
+from tamis.filters import folded
 from tamis.model import Candidate, Lane, Passage
 from tamis.search.fuse import Ranking
 from tamis.search.links import SEEDS, Neighbour, neighbours
@@ -68,8 +69,7 @@ def retrieve(
     if "words" in lanes:
         asked["words"] = lambda: snapshot.words(_unique(words(text)), allowed, depth)
     if "code" in lanes:
-        named = identifiers(" ".join(names_in(text)))
-        asked["code"] = lambda: snapshot.code(_unique(named), allowed, depth)
+        asked["code"] = lambda: snapshot.code(identifiers.asked(text), allowed, depth)
     hits = _ask(asked)
     passages = snapshot.passages(sorted({hit.key for found in hits.values() for hit in found}))
     rankings = {lane: ranked(found, passages, depth) for lane, found in hits.items()}
@@ -89,7 +89,8 @@ def linked(
     allowed: Allowed,
 ) -> list[Reached]:
     """The links lane: what the best candidates lead to, best first, one passage for each document."""
-    reached = neighbours(_seeds(fused), hops, lambda paths: snapshot.links(paths, allowed))
+    look, count = partial(snapshot.links, allowed=allowed), partial(snapshot.degrees, allowed=allowed)
+    reached = neighbours(_seeds(fused), hops, look, count)
     if not reached:
         return []
     best = {candidate.passage.path: candidate.passage for candidate in reversed(fused)}
@@ -114,6 +115,8 @@ def _best_passages(
     allowed: Allowed,
 ) -> dict[str, int]:
     """Of each document the passage that a link names, else the nearest to the question, else the first."""
+    if not reached:
+        return {}
     paths = [each.path for each in reached]
     keys = snapshot.keys(paths, allowed)
     inside = snapshot.within(paths, allowed)

@@ -1,9 +1,16 @@
 """Stages that drop candidates. Each is a pure function of a list that is best first, and keeps its order."""
 
+import sys
+from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
 
-from tamis.model import Candidate, Passage
+from tamis.model import Candidate
+
+_OVERLAPPING: Final = {"documentation": "code_block", "code_block": "documentation"}
+_SHARED: Final = 8  # how many passages before the nearest may still reach into a line
 
 
 def above_threshold(candidates: Sequence[Candidate], least: float) -> list[Candidate]:
@@ -22,20 +29,26 @@ def without_same_text(candidates: Sequence[Candidate]) -> list[Candidate]:
 def without_overlap(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The better of a passage and a code block that stands in it: the block is a chunk of its own as well."""
     kept: list[Candidate] = []
-    blocks: dict[tuple[str, str], list[Passage]] = {}  # by path and kind, of what is kept
+    seen: dict[tuple[str, str], list[tuple[int, int]]] = {}  # lines of what is kept, by path and type
     for candidate in candidates:
         passage = candidate.passage
-        other = {"documentation": "code_block", "code_block": "documentation"}.get(passage.chunk_type, "")
-        if not any(_overlap(passage, each) for each in blocks.get((passage.path, other), ())):
+        lines = (passage.start_line, passage.end_line)
+        other = _OVERLAPPING.get(passage.chunk_type, "")
+        if not _overlaps(lines, seen.get((passage.path, other), [])):
             kept.append(candidate)
-            blocks.setdefault((passage.path, passage.chunk_type), []).append(passage)
+            insort(seen.setdefault((passage.path, passage.chunk_type), []), lines)
     return kept
 
 
-def _overlap(one: Passage, other: Passage) -> bool:
-    """Whether the lines of one are all in the other."""
-    first, second = sorted((one, other), key=lambda each: each.end_line - each.start_line)
-    return second.start_line <= first.start_line and first.end_line <= second.end_line
+def _overlaps(lines: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    """Whether the lines are all in another run of lines, or have one in them.
+
+    Runs of one type begin and end in the same order, or nearly so: pieces share a few lines.
+    """
+    start, end = lines
+    around = others[max(0, bisect_right(others, (start, sys.maxsize)) - _SHARED) :]
+    near = takewhile(lambda other: other[0] <= end, around)
+    return any((a <= start and end <= b) or (start <= a and b <= end) for a, b in near)
 
 
 def one_per_parent(candidates: Sequence[Candidate]) -> list[Candidate]:

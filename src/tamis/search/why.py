@@ -69,7 +69,5 @@ def _reason(stage: str, question: Question, before: Sequence[Candidate], path: s
     if stage == "same text":
         twin = next(c for c in before if c.passage.content_hash == best.passage.content_hash)
         return "same text", f"shown from {twin.passage.path} instead"
-    if stage in ("overlap", "parents"):
-        return stage, "another passage around or in it is shown instead"
     place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
     return "ranked lower", f"its best passage is number {place}, the limit is {question.limit}"

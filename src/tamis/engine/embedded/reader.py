@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.engine import Allowed, Edge, Hit
 from tamis.engine.embedded import store, vectors, words
-from tamis.engine.embedded.graph import edges
+from tamis.engine.embedded.graph import Called, edges
 from tamis.engine.embedded.segment import Mask, Segment, dead_documents
 from tamis.engine.embedded.words import WordIndex
 from tamis.errors import IndexDamaged, UsageError
@@ -22,6 +22,7 @@ from tamis.model import Facts, IndexState, Parent, Passage, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
 _CACHED_FILTERS: Final = 32
+_REMEMBERED: Final = 4_096  # documents, and names, whose links are kept with a filter's rows
 _MOST_IDLE: Final = 8  # connections kept for the next searches
 
 
@@ -42,6 +43,12 @@ class Rows:
 
     masks: tuple[Mask | None, ...]
     edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
+    called: Called = field(default_factory=dict)
+
+    def keep(self, edges: Mapping[str, tuple[Edge, ...]], called: Called) -> None:
+        for known, new in ((self.edges, edges), (self.called, called)):
+            if len(known) < _REMEMBERED:
+                known.update(new)  # type: ignore[arg-type]
 
 
 class EmbeddedSnapshot:
@@ -130,11 +137,24 @@ class EmbeddedSnapshot:
         return hits
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
-        known = allowed.rows.edges
-        new = [path for path in paths if path not in known]
+        touching = self._touching(paths, allowed)
+        return list(dict.fromkeys(edge for path in paths for edge in touching[path]))
+
+    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+        touching = self._touching(paths, allowed)
+        ends = {path: {end for e in touching[path] for end in (e.source, e.target)} for path in paths}
+        return {path: len(linked - {path}) for path, linked in ends.items()}
+
+    def _touching(self, paths: Sequence[str], allowed: Allowed) -> dict[str, tuple[Edge, ...]]:
+        """What touches these documents; remembered with the allowed rows, as far as that stays small."""
+        rows: Rows = allowed.rows
+        found = {path: rows.edges[path] for path in paths if path in rows.edges}
+        new = [path for path in paths if path not in found]
         if new:
-            known.update(edges(self.connection, new, partial(self._is_allowed, allowed)))
-        return list(dict.fromkeys(edge for path in paths for edge in known[path]))
+            called = dict(rows.called)
+            found |= edges(self.connection, new, partial(self._is_allowed, allowed), called)
+            rows.keep(found, called)
+        return found
 
     def _is_allowed(self, allowed: Allowed, document: store.DocumentRecord, ordinal: int | None) -> bool:
         """Whether a chunk of a document is allowed, or, without one, any."""

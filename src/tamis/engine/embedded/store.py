@@ -379,10 +379,10 @@ def documents_at(connection: Connection, paths: Sequence[str]) -> list[DocumentR
     return [_document(row) for row in _select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)]
 
 
-def documents_named(connection: Connection, names: Sequence[str]) -> list[tuple[str, DocumentRecord]]:
-    """The documents that have one of these names, by name."""
-    tables = f"n.name, {_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
-    return [(name, _document(row)) for name, *row in _select(connection, tables, "n.name", names)]
+def documents_named(connection: Connection, names: Sequence[str]) -> list[DocumentRecord]:
+    """The documents that have one of these names, once for each that they have."""
+    tables = f"{_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
+    return [_document(row) for row in _select(connection, tables, "n.name", names)]
 
 
 def names(connection: Connection, documents: Sequence[int]) -> list[str]:

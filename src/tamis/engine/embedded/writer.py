@@ -28,7 +28,7 @@ from tamis.engine.embedded.segment import (
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
 from tamis.errors import IndexDamaged, StorageFault, storage_faults
-from tamis.identifiers import identifier_numbers
+from tamis.identifiers import code_in, definitions, identifier_numbers
 from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
 from tamis.model import INDEX_FOLDER, Chunk, Document, Skipped
@@ -153,9 +153,11 @@ class Writer:
         key = store.add_document(self.connection, columns)
         chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
         store.add_chunks(self.connection, key, chunks)
-        store.add_parents(self.connection, key, document.parents)
-        links = [(link, key_of(link, document.path)) for link in document.links]
-        store.add_links(self.connection, key, [(link, name) for link, name in links if name])
+        if document.parents:
+            store.add_parents(self.connection, key, document.parents)
+        if document.links:
+            links = [(link, key_of(link, document.path)) for link in document.links]
+            store.add_links(self.connection, key, [(link, name) for link, name in links if name])
         store.add_names(self.connection, key, names_of(document.path, document.front.aliases))
         return first + len(chunks)
 
@@ -316,6 +318,7 @@ class _Lanes:
     def __init__(self, boosts: Mapping[str, float]) -> None:
         self.words = words.Postings(words.WORD_FIELDS, boosts, word_numbers())
         self.code = words.Postings(words.CODE_FIELDS, boosts, identifier_numbers())
+        self._last = ("", self.words.read("headers", ""))
 
     def begin(self, document: Document) -> None:
         """Read what every chunk of a document has: its title, what its front matter says, its path."""
@@ -334,14 +337,21 @@ class _Lanes:
         self._code = [self.code.read("path", f"{path} {name} {without_known_extension(name)}")]
 
     def add(self, row: int, chunk: Chunk) -> None:
-        body = [self.words.read("headers", chunk.header_path), self.words.read("body", chunk.content)]
-        for field, terms in (*self._words, *body):
+        for field, terms in (*self._words, self._headers(chunk), self.words.read("body", chunk.content)):
             self.words.add(row, field, terms)
-        code = [self.code.read("symbols", " ".join(chunk.names))]
-        if chunk.chunk_type != "documentation":
-            code.append(self.code.read("code", chunk.content))
-        for field, terms in (*self._code, *code):
+        for field, terms in self._code:
             self.code.add(row, field, terms)
+        if chunk.names:
+            field, terms = self.code.read("symbols", " ".join(chunk.names))
+            self.code.add(row, field, terms + self.code.numbers.of_terms(definitions(chunk.names)))
+        if code := code_in(chunk):
+            self.code.add(row, *self.code.read("code", code))
+
+    def _headers(self, chunk: Chunk) -> tuple[int, list[int]]:
+        """Neighbours have the same headings above them."""
+        if chunk.header_path != self._last[0]:
+            self._last = (chunk.header_path, self.words.read("headers", chunk.header_path))
+        return self._last[1]
 
     def files(self) -> dict[str, dict[str, Any]]:
         return {"words": self.words.arrays(), "code": self.code.arrays()}
