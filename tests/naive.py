@@ -24,7 +24,7 @@ from naive_links import Rank, fits
 from tamis import filters as f
 from tamis.engine import Allowed, Edge, Hit
 from tamis.engine.embedded.words import K1, WORD_FIELDS, B
-from tamis.identifiers import definitions, identifiers
+from tamis.identifiers import definitions, identifiers, spoken
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.languages import KNOWN_EXTENSIONS, MARKDOWN, extension, without_known_extension
@@ -225,7 +225,7 @@ def _word_terms(row: Row) -> dict[str, Counter[str]]:
     front = row.document.front
     texts = {
         "title": row.document.title,
-        "headers": row.chunk.header_path,
+        "headers": f"{row.chunk.header_path} {spoken(row.chunk.names)}",
         "keywords": " ".join(front.keywords),
         "description": front.description,
         "tags": " ".join(front.tags),
@@ -243,7 +243,7 @@ def _code_terms(row: Row) -> dict[str, Counter[str]]:
     texts = {
         "symbols": " ".join(chunk.names),
         "path": f"{path} {name} {without_known_extension(name)}",
-        "code": _backticked(chunk.content) if chunk.chunk_type == "documentation" else chunk.content,
+        "code": _code_of_prose(chunk.content) if chunk.chunk_type == "documentation" else chunk.content,
     }
     terms = {field: Counter(identifiers(text)) for field, text in texts.items()}
     terms["symbols"].update(definitions(chunk.names))
@@ -261,6 +261,19 @@ def _backticked(text: str) -> str:
         found += [inside] if is_code else []
         place = end + 1 if is_code else start + 1
     return " ".join(found)
+
+
+def _code_of_prose(text: str) -> str:
+    """Backticks, and single letters with two pluses or a hash behind that stand by themselves."""
+    signed = [
+        text[at : at + size]
+        for at in range(len(text))
+        for size, sign in ((3, "++"), (2, "#"))
+        if text[at].isascii() and text[at].isalpha() and text[at + 1 : at + size] == sign
+        if not (text[at - 1 : at] == "_" or text[at - 1 : at] == "`" or text[at - 1 : at].isalnum())
+        if not (text[at + size : at + size + 1] in ("_", "`") or text[at + size : at + size + 1].isalnum())
+    ]
+    return " ".join([_backticked(text), *signed])
 
 
 def _passage(row: Row) -> Passage:

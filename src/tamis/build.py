@@ -22,7 +22,7 @@ import numpy as np
 from tamis.engine.embedded.store import FileState
 from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
-from tamis.errors import IndexMismatch
+from tamis.errors import IndexMismatch, rebuild_command
 from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
 from tamis.ingest.isolated import CHILD
@@ -182,7 +182,7 @@ def check_model(directory: Path, facts: Mapping[str, Any], name: str, fingerprin
         return
     raise IndexMismatch(
         f"the index in {directory} was made with {what}",
-        hint=f"run: tamis rebuild-index --model {name}; or use --model {facts['model']}",
+        hint=f"run: {rebuild_command(directory)} --model {name}; or use --model {facts['model']}",
     )
 
 
@@ -191,7 +191,7 @@ def check_belongs(root: Path, directory: Path, facts: Mapping[str, Any]) -> None
     if directory.parent != root and facts.get("root", str(root)) != str(root):
         raise IndexMismatch(
             f"the index in {directory} belongs to {facts['root']}",
-            hint="give each root an index folder of its own, or run: tamis rebuild-index",
+            hint=f"give each root an index folder of its own, or run: tamis rebuild-index {root}",
         )
 
 

@@ -63,9 +63,9 @@ class BadFolder(TamisError):
     http_status = 404
 
 
-def _root_of(directory: Path) -> str:
-    """The root of an index in its usual place, for a hint that can be pasted."""
-    return str(directory.parent) if directory.name == ".tamis" else ""
+def rebuild_command(directory: Path) -> str:
+    """What makes an index anew, as it can be pasted: with the root of one that is in its usual place."""
+    return f"tamis rebuild-index {directory.parent if directory.name == '.tamis' else ''}".rstrip()
 
 
 class IndexFault(TamisError):
@@ -93,7 +93,7 @@ class IndexDamaged(IndexFault):
     def __init__(self, directory: Path, detail: str) -> None:
         super().__init__(
             f"the index in {directory} is damaged: {detail}",
-            hint=f"your files are untouched; run: tamis rebuild-index {_root_of(directory)}".rstrip(),
+            hint=f"your files are untouched; run: {rebuild_command(directory)}",
         )
 
 

@@ -42,6 +42,7 @@ _NAME: Final = re.compile(
     r"|[^\W\d]\d+[^\W\d]|^v\d"  # sha256sum, v2
 )
 _IN_BACKTICKS: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_SIGNED: Final = re.compile(r"(?<![\w`])[A-Za-z](?:\+\+|\#)(?![\w`])")
 _LONGEST_TERM: Final = 80  # longer ones are encoded data: nobody types them
 
 
@@ -51,10 +52,19 @@ def identifiers(text: str) -> list[str]:
 
 
 def code_in(chunk: Chunk) -> str:
-    """The code of a passage: all of it, or of prose what stands in backticks."""
+    """The code of a passage: all of it, or of prose what stands in backticks, and `C++` and its like."""
     if chunk.chunk_type != "documentation":
         return chunk.content
-    return " ".join(_IN_BACKTICKS.findall(chunk.content)) if "`" in chunk.content else ""
+    text = chunk.content
+    quoted = _IN_BACKTICKS.findall(text) if "`" in text else []
+    signed = _SIGNED.findall(text) if "+" in text or "#" in text else []
+    return " ".join((*quoted, *signed))
+
+
+def spoken(names: Iterable[str]) -> str:
+    """The words in names that have several: `Client.getUserById` -> `get User By Id`."""
+    links = [link for name in names for link in _JOINTS.split(name)]
+    return " ".join(" ".join(own) for link in dict.fromkeys(links) if len(own := parts(link)) > 1)
 
 
 def definitions(names: Iterable[str]) -> list[str]:

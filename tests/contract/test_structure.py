@@ -123,6 +123,21 @@ def test_a_question_that_names_a_file_gets_it_first(query, corpus_of):
     assert paths(corpus_of(SOURCES).search(query))[0] == "src/client.js"
 
 
+def test_plain_words_find_the_definitions_that_have_them(corpus_of):
+    """Nobody remembers how a name is written."""
+    files = {"a.py": "class HTTPResponse:\n    pass\n", "b.py": "class Other:\n    pass\n", "c.md": FILLER}
+    corpus = corpus_of(files, search__semantic_weight=0)
+    assert paths(corpus.search("http response")) == ["a.py"]
+
+
+def test_a_language_whose_name_is_a_letter_and_signs(corpus_of):
+    """R002-084: in prose, too."""
+    files = {"a.md": "We use C++ for the engine.\n", "b.md": "We use C# and C for the rest.\n"}
+    corpus = corpus_of(files, search__semantic_weight=0)
+    assert paths(corpus.search("C++")) == ["a.md"]
+    assert paths(corpus.search("why C#")) == ["b.md"]
+
+
 def test_names_in_backticks_are_code_too(corpus_of):
     """Prose that names a symbol says so; code that has a part of the name says less."""
     files = {

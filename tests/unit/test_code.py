@@ -884,3 +884,10 @@ def test_an_outline_around_a_passage_shows_the_passage():
     made = document("a.py", f"class A:\n{members}", parents=True)
     for number in range(300):
         assert f"  def function_{number}()" in shown(made, f"A.function_{number}").split("\n")
+
+
+@pytest.mark.parametrize("code", ["app.two = function (a) {", "const two = (a) => {", "function two(a) {"])
+def test_a_documentation_comment_may_stand_a_line_apart(code):
+    text = f"let x = 1;\n\n/**\n * Says two.\n */\n\n{code}\n  return a;\n}};\n"
+    found = [symbol for symbol in symbols(text, "javascript") if symbol.name == "two"]
+    assert [text[symbol.start :].startswith("/**") for symbol in found] == [True]

@@ -130,7 +130,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
     "--parents/--no-parents", default=None, help="Show the sections around what was found (chunking.parents)."
 )
 @click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
-@click.option("--related", is_flag=True, help="List what the results are linked with, and how.")
+@click.option("--related", is_flag=True, help="List what the best hits are linked with, and how.")
 @click.option(
     "--filter", "filter_text", default="", metavar="F", help="A filter: path:docs/** -tag:draft (a | b)."
 )

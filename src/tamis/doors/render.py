@@ -59,7 +59,8 @@ def _related(context: Sequence[Related]) -> Iterator[str]:
     for each in context:
         hops = f", {each.hops} links away" if each.hops > 1 else ""
         way = f"from {each.source}" if each.path == each.target else f"to {each.target}"
-        yield f"   {visible(each.path)}" + click.style(visible(f"  {each.link} {way}{hops}"), dim=True)
+        place = f"{each.path} ({each.header_path})" if each.header_path else each.path
+        yield f"   {visible(place)}" + click.style(visible(f"  {each.link} {way}{hops}"), dim=True)
 
 
 def snippet(content: str) -> list[str]:

@@ -26,7 +26,7 @@ from tamis.settings import ChunkingSettings
 from tamis.text import tag_name
 
 # Raise whenever the same file would give other chunks: an index made before is then out of date.
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 
 
 def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:

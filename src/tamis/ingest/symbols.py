@@ -176,9 +176,18 @@ class _Layout:
 
     def with_above(self, place: int) -> int:
         """Where the comments and attributes begin that stand right above a place."""
-        while self._begins_line(place) and (line := self.line(place) - 1) in self._above:
+        while self._begins_line(place) and (line := self._line_above(place)) in self._above:
             place = self._above.pop(line)
         return place
+
+    def _line_above(self, place: int) -> int:
+        """The line before; a documentation comment may have a blank line between."""
+        line = self.line(place) - 1
+        if line > 0 and not self._text[self._starts[line] : self._starts[line + 1]].strip():
+            start = self._above.get(line - 1)
+            if start is not None and self._text.startswith("/**", start):
+                return line - 1
+        return line
 
     def _begins_line(self, place: int) -> bool:
         start = self.line_start(place)

@@ -25,6 +25,7 @@ from tamis.errors import (
     IndexMissing,
     StorageFault,
     disk_fault,
+    rebuild_command,
     storage_faults,
 )
 from tamis.model import INDEX_FOLDER, Chunk, Facts, Link, Parent, Passage, Skipped
@@ -190,13 +191,13 @@ def _check_version(connection: Connection, directory: Path) -> None:
         raise IndexMismatch(
             f"the index in {directory} was written by a newer tamis "
             f"(format {version}, this one knows {SCHEMA_VERSION})",
-            hint="upgrade tamis, or write it anew with this version: tamis rebuild-index",
+            hint=f"upgrade tamis, or write it anew with this version: {rebuild_command(directory)}",
         )
     if version < SCHEMA_VERSION:
         raise IndexMismatch(
             f"the index in {directory} was written by an older tamis "
             f"(format {version}, this one needs {SCHEMA_VERSION})",
-            hint="run: tamis rebuild-index",
+            hint=f"run: {rebuild_command(directory)}",
         )
 
 

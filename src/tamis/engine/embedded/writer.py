@@ -28,7 +28,7 @@ from tamis.engine.embedded.segment import (
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
 from tamis.errors import IndexDamaged, StorageFault, storage_faults
-from tamis.identifiers import code_in, definitions, identifier_numbers
+from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
 from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
 from tamis.model import INDEX_FOLDER, Chunk, Document, Skipped
@@ -348,7 +348,9 @@ class _Lanes:
             self.code.add(row, *self.code.read("code", code))
 
     def _headers(self, chunk: Chunk) -> tuple[int, list[int]]:
-        """Neighbours have the same headings above them."""
+        """Neighbours have the same headings above them. What is defined counts by the words in its name."""
+        if chunk.names:
+            return self.words.read("headers", f"{chunk.header_path} {spoken(chunk.names)}")
         if chunk.header_path != self._last[0]:
             self._last = (chunk.header_path, self.words.read("headers", chunk.header_path))
         return self._last[1]
