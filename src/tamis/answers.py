@@ -79,6 +79,7 @@ def _result(candidate: Candidate, answer: Answer, root: Path, archived: Archived
         modified=iso_time(passage.modified),
         evidence=candidate.evidence,
         boosts=dict(candidate.boosts),
+        matched_lines=(passage.start_line, passage.end_line) if parent else None,
     )
 
 

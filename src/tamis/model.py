@@ -169,11 +169,13 @@ class Result:
     modified: str
     evidence: tuple[Evidence, ...]
     boosts: dict[str, float] = field(default_factory=dict)
+    matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__}
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "matched_lines"}
         evidence = [{"lane": e.lane, "rank": e.rank, "score": e.score} for e in self.evidence]
-        return plain | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
+        shown = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
 
 
 @dataclass(frozen=True, slots=True)

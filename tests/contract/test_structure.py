@@ -215,6 +215,9 @@ def test_sections_are_shown_for_the_passages_in_them(corpus_of):
     passages = corpus.search("sentence", limit=50, expand_parents=False).results
     assert len({result.chunk_id for result in sections}) == len(sections) < len(passages)
     by_id = {result.chunk_id: result for result in sections}
+    lines = {(passage.start_line, passage.end_line) for passage in passages}
+    assert {section.matched_lines for section in sections} <= lines
+    assert {passage.matched_lines for passage in passages} == {None}
     for passage in passages:
         section = by_id[passage.parent_chunk_id]
         assert passage.content in section.content

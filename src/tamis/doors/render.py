@@ -44,6 +44,8 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
     if result.header_path:
         yield click.style(f"   {visible(result.header_path)}", fg="green")
     yield from (f"   {line}" for line in snippet(result.content))
+    if result.matched_lines:
+        yield click.style("   found in lines {}-{} of it".format(*result.matched_lines), dim=True)
     if explain:
         for evidence in result.evidence:
             yield click.style(
