@@ -684,9 +684,11 @@ def test_another_program_s_database_elsewhere_is_left_alone(run, root, tmp_path)
 
 def test_another_model(run, indexed):
     expected = answer_of(run, indexed)
-    run("search", "alpha", indexed, "--model", "none").is_fault("hashing", "rebuild-index --model none")
+    run("search", "alpha", indexed, "--model", "none").is_fault(
+        "hashing", f"rebuild-index {indexed} --model none"
+    )
     write_files(indexed, {"new.md": "alpha new"})
-    run("index", indexed, "--model", "none").is_fault("hashing", "rebuild-index --model none")
+    run("index", indexed, "--model", "none").is_fault("hashing", f"rebuild-index {indexed} --model none")
     (indexed / "new.md").unlink()
     assert answer_of(run, indexed) == expected
     assert run("rebuild-index", indexed, "--model", "none").code == 0

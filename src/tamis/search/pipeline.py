@@ -127,15 +127,15 @@ def gather(
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
     k = question.settings.rrf_k_constant
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
-    fused = _in_sections(snapshot, fuse(retrieved.rankings, lanes, k), question.filter, rows)
-    if not fused or not question.max_hops or not ("links" in lanes or question.graph_context):
-        return retrieved, fused
-    reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
-    rankings = dict(retrieved.rankings)
-    if reached and "links" in lanes:
-        rankings["links"] = [(each.passage, each.neighbour.score) for each in reached]
-        fused = _in_sections(snapshot, fuse(rankings, lanes, k), question.filter, rows)
-    return replace(retrieved, rankings=rankings, reached=tuple(reached)), fused
+    fused = fuse(retrieved.rankings, lanes, k)
+    if fused and question.max_hops and ("links" in lanes or question.graph_context):
+        reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
+        retrieved = replace(retrieved, reached=tuple(reached))
+    if retrieved.reached and "links" in lanes:
+        ranking = [(each.passage, each.neighbour.score) for each in retrieved.reached]
+        retrieved = replace(retrieved, rankings={**retrieved.rankings, "links": ranking})
+        fused = fuse(retrieved.rankings, lanes, k)
+    return retrieved, _in_sections(snapshot, fused, question.filter, rows)
 
 
 def _in_sections(
