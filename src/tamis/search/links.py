@@ -19,9 +19,7 @@ Look = Callable[[Sequence[str]], Sequence[Edge]]
 Steps = dict[tuple[str, str], tuple[float, Edge]]  # from one document to another: how strong, over what
 Count = Callable[[Sequence[str]], Mapping[str, int]]
 
-SEEDS: Final = (
-    10  # documents that the lane starts from: beyond them, hits are too uncertain to vouch for others
-)
+SEEDS: Final = 10  # documents to start from: hits beyond them are too uncertain to vouch for others
 _PER_DOCUMENT: Final = 20  # neighbours that one document passes on to (C31: bounded)
 _LOOKED_AT: Final = 60  # neighbours of one document whose own links are counted
 _MOST: Final = 50
