@@ -112,6 +112,10 @@ class NaiveSnapshot:
             weight += self.boosts[field] * counts[term] / norm if length else 0.0
         return weight * (K1 + 1) / (weight + K1)
 
+    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+        by_position = {row.position: row.vector for row in self.rows}
+        return np.array([by_position[position] for position in positions], np.float32)
+
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         kept = {self.by_key[key].position for key in allowed.rows}
         present = {path for path, _ in kept}

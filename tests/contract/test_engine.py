@@ -131,6 +131,17 @@ def in_order(scored: Scored) -> list[tuple[str, int]]:
 # --- The contract ----------------------------------------------------------------------------------
 
 
+def test_vectors_are_those_that_the_meaning_lane_compares(engine):
+    snapshot = engine(
+        {"a.md": "# A\n\nalpha beta", "b.md": "# B\n\nbeta\n\n# C\n\ngamma", "c.py": "beta = 1\n"}
+    )
+    scored = meaning(snapshot, "beta", snapshot.allow(f.EVERYTHING))
+    wanted = in_order(scored)
+    found = snapshot.vectors(wanted).astype(np.float64) @ embed("beta").astype(np.float64)
+    assert found == pytest.approx([scored[position] for position in wanted], rel=1e-6)
+    assert len(snapshot.vectors([])) == 0
+
+
 def test_state_counts_what_can_be_searched(engine):
     snapshot = engine({"a.md": "# A\n\nalpha", "b/c.py": "beta = 1\n", "empty.md": "", "blank.txt": " \n\n"})
     assert (snapshot.state.documents, snapshot.state.chunks) == (2, 2)

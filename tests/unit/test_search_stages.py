@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boost import ArchivePenalty
 from tamis.search.fuse import fuse
-from tamis.search.pipeline import STAGES, Question, active_lanes, first_depth, run_stages
+from tamis.search.pipeline import STAGES, Means, Question, active_lanes, first_depth, run_stages
 from tamis.search.select import above_threshold, limited_per_document, without_same_text
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text import text_hash
@@ -20,6 +21,7 @@ from tamis.text import text_hash
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
 
 BOTH = {"meaning": 1.0, "words": 1.0}
+MEANS = Means(lambda candidates: np.zeros((len(candidates), 0), np.float32))
 
 
 def passage(path: str, ordinal: int = 0, content: str = "") -> Passage:
@@ -223,7 +225,7 @@ def test_one_penalty_and_the_smallest(path, factor):
 def test_the_penalty_changes_the_order_and_says_so():
     """R001-049, C25: applied to the fused score, sorted again."""
     stage, ask = STAGES["archive"], Question("x", archive=ArchivePenalty.of(ArchiveSettings()))
-    found = stage([candidate("archive/a.md", 0.9), candidate("b.md", 0.6)], ask)
+    found = stage([candidate("archive/a.md", 0.9), candidate("b.md", 0.6)], ask, MEANS)
     assert order(list(found)) == ["b.md", "archive/a.md"]
     assert found[1].score == pytest.approx(0.45)
     assert found[1].boosts == (("archive", 0.5),)
@@ -263,7 +265,7 @@ def test_invariants(meaning, words, question):
     fused = fuse(rankings, BOTH, 60)
     funnel = {"fused": len(fused)}
     spent = {}
-    results = run_stages(fused, question, funnel, spent)
+    results = run_stages(fused, question, MEANS, funnel, spent)
     scores = [each.score for each in results]
     assert all(0.0 <= score <= 1.0 for score in scores)
     assert scores == sorted(scores, reverse=True)

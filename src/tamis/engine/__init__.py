@@ -73,6 +73,9 @@ class Snapshot(Protocol):
     def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
         """Of the allowed rows, those of some documents."""
 
+    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+        """The vectors of chunks by path and ordinal, one row each; of width 0 without a model."""
+
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
         """Sections by their document's path and their number there."""

@@ -1,8 +1,8 @@
 """The query path, top to bottom.
 
-`STAGES` is the chain after fusion, in order. A stage takes candidates, best first, and the
-question, and returns candidates; the loop that runs them counts and times, so a stage knows
-nothing of either and any stage can be left out by name.
+`STAGES` is the chain after fusion, in order. A stage takes candidates, best first, the question, and
+what it may call on, and returns candidates; the loop that runs them counts and times, so a stage
+knows nothing of either and any stage can be left out by name.
 """
 
 import time
@@ -30,7 +30,7 @@ from tamis.search.select import (
 )
 from tamis.settings import SearchSettings
 
-Stage = Callable[[Sequence[Candidate], "Question"], Sequence[Candidate]]
+Stage = Callable[[Sequence[Candidate], "Question", "Means"], Sequence[Candidate]]
 Embed = Callable[[str], NDArray[np.float32]]
 
 
@@ -57,19 +57,26 @@ class Question:
         return lambda candidate: factor if names.fit(candidate.passage) else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a stage may call on besides the candidates and the question: facts of the same snapshot."""
+
+    vectors: Callable[[Sequence[Candidate]], NDArray[np.float32]]  # one row each; of width 0 without a model
+
+
 STAGES: Final[Mapping[str, Stage]] = {
-    "named": lambda candidates, ask: boosted(candidates, "named", ask.named_factor),
-    "archive": lambda candidates, ask: boosted(candidates, "archive", ask.archive.factor),
-    "threshold": lambda candidates, ask: above_threshold(candidates, ask.min_score),
-    "same text": lambda candidates, ask: (
+    "named": lambda candidates, ask, _: boosted(candidates, "named", ask.named_factor),
+    "archive": lambda candidates, ask, _: boosted(candidates, "archive", ask.archive.factor),
+    "threshold": lambda candidates, ask, _: above_threshold(candidates, ask.min_score),
+    "same text": lambda candidates, ask, _: (
         without_same_text(candidates) if ask.settings.content_dedup_enabled else candidates
     ),
-    "overlap": lambda candidates, ask: (
+    "overlap": lambda candidates, ask, _: (
         without_overlap(candidates) if ask.settings.content_dedup_enabled else candidates
     ),
-    "per document": lambda candidates, ask: limited_per_document(candidates, ask.max_chunks_per_doc),
-    "parents": lambda candidates, ask: one_per_parent(candidates) if ask.parents else candidates,
-    "limit": lambda candidates, ask: candidates[: ask.limit],
+    "per document": lambda candidates, ask, _: limited_per_document(candidates, ask.max_chunks_per_doc),
+    "parents": lambda candidates, ask, _: one_per_parent(candidates) if ask.parents else candidates,
+    "limit": lambda candidates, ask, _: candidates[: ask.limit],
 }
 
 
@@ -90,7 +97,7 @@ class Answer:
 
 def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
     """Answer a question from one snapshot."""
-    clock = _Clock()
+    clock, means = _Clock(), means_of(snapshot)
     allowed = snapshot.allow(question.filter)
     lanes = active_lanes(question, embed is not None)
     clock.lap("filter")
@@ -104,7 +111,7 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
             retrieved, fused = gather(snapshot, question, vector, lanes, rows, depth)
             clock.lap("lanes")
             funnel = {"fused": len(fused)}
-            candidates = run_stages(fused, question, funnel, clock.spent)
+            candidates = run_stages(fused, question, means, funnel, clock.spent)
             clock.lap("stages")
             if not _wants_more(candidates, fused, retrieved, question, lanes, depth):
                 break
@@ -114,6 +121,10 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     kind, parents = query_type(question.text), _parents(snapshot, candidates) if question.parents else {}
     times = clock.milliseconds()
     return Answer(tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents)
+
+
+def means_of(snapshot: Snapshot) -> Means:
+    return Means(lambda candidates: snapshot.vectors([each.passage.position for each in candidates]))
 
 
 def gather(
@@ -188,14 +199,18 @@ def first_depth(limit: int) -> int:
 
 
 def run_stages(
-    fused: Sequence[Candidate], question: Question, funnel: dict[str, int], spent: dict[str, float]
+    fused: Sequence[Candidate],
+    question: Question,
+    means: Means,
+    funnel: dict[str, int],
+    spent: dict[str, float],
 ) -> Sequence[Candidate]:
     """The chain. How many candidates left each stage goes to `funnel`, the seconds it took are added up."""
     candidates = fused
     for name, stage in STAGES.items():
         began = time.perf_counter()
         if name not in question.without:
-            candidates = stage(candidates, question)
+            candidates = stage(candidates, question, means)
         funnel[name] = len(candidates)
         spent[name] = spent.get(name, 0.0) + time.perf_counter() - began
     return candidates

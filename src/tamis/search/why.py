@@ -6,7 +6,7 @@ from typing import Final
 from tamis.engine import Snapshot
 from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
 from tamis.model import Candidate, WhyNot
-from tamis.search.pipeline import STAGES, Embed, Question, active_lanes, gather
+from tamis.search.pipeline import STAGES, Embed, Question, active_lanes, gather, means_of
 
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
 
@@ -22,7 +22,7 @@ def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: s
         return WhyNot(path, "filtered", str(all_of(keeping_out)))
     fused = _candidates(snapshot, question, embed, depth)
     if any(candidate.passage.path == path for candidate in fused):
-        return _lost_at(question, fused, path)
+        return _lost_at(snapshot, question, fused, path)
     deeper = [candidate.passage.path for candidate in _candidates(snapshot, question, embed, _DEEPEST)]
     if path not in deeper:
         return WhyNot(path, "ranked lower", f"not among the best {len(deeper):,} passages")
@@ -48,10 +48,10 @@ def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, dep
     return fused
 
 
-def _lost_at(question: Question, fused: Sequence[Candidate], path: str) -> WhyNot:
-    before: Sequence[Candidate] = fused
+def _lost_at(snapshot: Snapshot, question: Question, fused: Sequence[Candidate], path: str) -> WhyNot:
+    before, means = fused, means_of(snapshot)
     for name, stage in STAGES.items():
-        after = before if name in question.without else stage(before, question)
+        after = before if name in question.without else stage(before, question, means)
         if not any(candidate.passage.path == path for candidate in after):
             return WhyNot(path, *_reason(name, question, before, path))
         before = after

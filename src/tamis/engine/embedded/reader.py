@@ -188,6 +188,16 @@ class EmbeddedSnapshot:
             rows = np.arange(*segment.starts[document.place : document.place + 2])
             yield document.path, at, rows if mask is None else rows[mask[rows]]
 
+    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+        paths = sorted({path for path, _ in positions})
+        documents = {each.path: each for each in store.documents_at(self.connection, paths)}
+        return np.array([self._vector(documents[path], ordinal) for path, ordinal in positions], np.float32)
+
+    def _vector(self, document: store.DocumentRecord, ordinal: int) -> NDArray[np.float32]:
+        segment = self.view.segments[self._number[document.segment]]
+        vector: NDArray[np.float32] = segment.vectors["full"][segment.starts[document.place] + ordinal]
+        return vector
+
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
         return store.parents(self.connection, wanted)
 
