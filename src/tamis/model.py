@@ -110,6 +110,10 @@ class Evidence:
     lane: Lane
     rank: int
     score: float
+    confidence: float = 1.0  # what the lane's word counts for here, besides its weight
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "matched_lines"}
-        evidence = [{"lane": e.lane, "rank": e.rank, "score": e.score} for e in self.evidence]
+        evidence = [each.to_dict() for each in self.evidence]
         shown = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
         return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
 

@@ -30,6 +30,25 @@ class SearchSettings:
     keyword_weight: float = key(1.0, "Weight of the words lane in the fusion; 0 turns it off.", low=0)
     code_search_enabled: bool = key(True, "Search identifiers, symbols and paths too (the code lane).")
     code_search_weight: float = key(1.0, "Weight of the code lane in the fusion; 0 turns it off.", low=0)
+    score_confidence: bool = key(
+        True, "Scale what a lane adds by how far the passage's score stands behind the lane's best."
+    )
+    keyword_confidence: float = key(
+        0.67, "What the words lane's word is worth beside the meaning lane's.", low=0
+    )
+    code_confidence: float = key(0.67, "What the code lane's word is worth beside the meaning lane's.", low=0)
+    graph_confidence: float = key(
+        1.0, "What the links lane's word is worth beside the meaning lane's.", low=0
+    )
+    similarity_confidence: float = key(
+        1.0, "Factor for what the meaning lane adds where the cosine is above 0.9.", low=1
+    )
+    candidate_depth: int = key(
+        50,
+        "How many passages each lane is asked for, at least; what else the limit needs comes on top.",
+        low=50,
+        high=1000,
+    )
     named_boost: float = key(
         2.0, "Factor for a passage that defines the symbol, or is in the file, that a question names.", low=1
     )

@@ -567,9 +567,9 @@ def test_a_name_that_begins_with_an_underscore_is_an_ending(corpus_of):
 
 
 def test_archived_passages_do_not_crowd_out_current_ones(corpus_of):
-    """Many archived passages are better by their words; the current ones still come before them."""
+    """Many archived ones are better by their words; with a penalty to match, the current ones come first."""
     files = {f"archive/{n}.md": f"grass grass grass number{n}" for n in range(60)}
     files |= {f"now/{n}.md": f"grass and many other words besides, number{n} among them" for n in range(3)}
-    corpus = corpus_of(files, archive__folder_penalty=0.1, model__name="none")
+    corpus = corpus_of(files, archive__folder_penalty=0.05, model__name="none")
     found = corpus.search("grass", limit=5, exclude_archived=False)
     assert [result.is_archived for result in found.results] == [False, False, False, True, True]

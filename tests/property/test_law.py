@@ -248,19 +248,15 @@ def check_invariants(found: Found, limit: int) -> None:
     assert scores == sorted(scores, reverse=True)
     for result in found.results:
         assert result.raw_score == pytest.approx(_fused(result), rel=1e-12)
-    # First in meaning, words and (where there are any) links is 1, and nothing is above that.
-    linked = any(e.lane == "links" for result in found.results for e in result.evidence)
-    lanes = (3,) if linked else (2, 3)
-    expected = [[min(_fused(result) / (of / 61), 1.0) for result in found.results] for of in lanes]
-    assert any(scores == pytest.approx(each, rel=1e-12) for each in expected)
     counts = [found.stats[name] for name in FUNNEL]
     assert counts == sorted(counts, reverse=True)
     assert len(scores) == min(limit, counts[-1])
 
 
 def _fused(result: Result) -> float:
-    """What the ranks give: a link vouches for a passage as far as its own score goes."""
-    worth = ((min(e.score, 1.0) if e.lane == "links" else 1.0) / (60 + e.rank) for e in result.evidence)
+    """What the ranks give, each as far as the lane's word counts there."""
+    assert all(0.0 <= e.confidence <= 1.0 for e in result.evidence)
+    worth = (e.confidence / (60 + e.rank) for e in result.evidence)
     return math.prod(result.boosts.values()) * sum(worth)
 
 
@@ -532,7 +528,7 @@ def test_weights_and_k_change_the_fusion(tmp_path):
         }
         k = flags.get("search__rrf_k_constant", 60)
         for result in found.results:
-            fused = sum(weights[e.lane] / (k + e.rank) for e in result.evidence)
+            fused = sum(weights[e.lane] * e.confidence / (k + e.rank) for e in result.evidence)
             assert result.raw_score == pytest.approx(fused * math.prod(result.boosts.values()), rel=1e-12)
         raw[name] = {result.chunk_id: result.raw_score for result in found.results}
         if name == "words only":

@@ -90,7 +90,7 @@ def test_the_contract_of_an_answer(run):
     assert (api["is_archived"], api["parent_chunk_id"], api["boosts"]) == (False, None, {})
     assert api["modified"] == "2026-05-01T00:00:00Z"
     assert {item["lane"] for item in api["evidence"]} <= {"words", "meaning"}
-    assert all(set(item) == {"lane", "rank", "score"} for item in api["evidence"])
+    assert all(set(item) == {"lane", "rank", "score", "confidence"} for item in api["evidence"])
     code = found["src/login.py"]
     assert (code["chunk_type"], code["language"]) == ("definitions", "python")
     assert answer["query"] == "login token"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boost import ArchivePenalty
-from tamis.search.fuse import fuse
+from tamis.search.fuse import Sources, fuse, standings
 from tamis.search.pipeline import STAGES, Means, Question, active_lanes, first_depth, run_stages
 from tamis.search.select import above_threshold, limited_per_document, without_same_text
 from tamis.settings import ArchiveSettings, SearchSettings
@@ -104,6 +104,70 @@ def test_ties_go_to_the_earlier_path_and_position():
 def test_no_lane_no_candidates():
     assert fuse({}, {}, 60) == []
     assert fuse({"words": []}, BOTH, 60) == []
+
+
+def scored(*scores: float) -> list[tuple[Passage, float]]:
+    return [(passage(f"{at:03}"), score) for at, score in enumerate(scores)]
+
+
+def test_a_standing_by_hand():
+    """C28: the best of a lane is 1, its fiftieth a fifth, halfway is the root of that; so is what follows."""
+    cosines = [0.8, 0.7, *[0.6] * 47, 0.4, 0.3, 0.2]
+    assert len(cosines) == 52
+    expected = [1.0, 0.2**0.25, *[0.2**0.5] * 47, 0.2, 0.2, 0.2]
+    assert standings("meaning", cosines) == pytest.approx(expected)
+    words = [20.0, 15.0, *[12.0] * 47, 10.0]
+    assert standings("words", words) == pytest.approx([1.0, 0.2**0.5, *[0.2**0.8] * 47, 0.2])
+
+
+def test_a_lane_that_has_shown_all_it_has():
+    """Words that are not there score 0; every passage has a cosine, so the last one is the end."""
+    assert standings("words", [8.0, 4.0, 2.0]) == pytest.approx([1.0, 0.2**0.5, 0.2**0.75])
+    assert standings("code", [8.0, 4.0]) == pytest.approx([1.0, 0.2**0.5])
+    assert standings("meaning", [0.9, 0.8, 0.5]) == pytest.approx([1.0, 0.2**0.25, 0.2])
+    assert standings("meaning", [0.9]) == [1.0]
+    assert standings("words", []) == standings("meaning", []) == []
+
+
+def test_scores_that_hardly_differ_are_not_pulled_apart():
+    assert standings("meaning", [0.80, 0.79, 0.78]) == pytest.approx([1.0, 0.2**0.1, 0.2**0.2])
+    flat = [10.0] * 49 + [9.9]
+    assert standings("words", flat) == pytest.approx([1.0] * 49 + [0.2**0.1])
+    assert standings("words", [0.0, 0.0]) == [1.0, 1.0]
+
+
+def test_fusion_with_standings_by_hand():
+    """C25, C28: weight x worth x standing / (k + rank)."""
+    sources = Sources(by_score=True, worth={"words": 0.5})
+    rankings = {"meaning": scored(0.9, 0.8, 0.5), "words": [(passage("001"), 8.0), (passage("000"), 2.0)]}
+    first, second, third = fuse(rankings, {"meaning": 1.0, "words": 2.0}, 60, sources)
+    assert [each.passage.path for each in (first, second, third)] == ["001", "000", "002"]
+    assert first.raw_score == pytest.approx(0.2**0.25 / 62 + 2 * 0.5 * 1 / 61)
+    assert second.raw_score == pytest.approx(1 / 61 + 2 * 0.5 * 0.2**0.75 / 62)
+    assert third.raw_score == pytest.approx(0.2 / 63)
+    assert first.score == pytest.approx(first.raw_score / (2 / 61))
+    assert [evidence.confidence for evidence in second.evidence] == pytest.approx([1.0, 0.5 * 0.2**0.75])
+
+
+def test_a_link_vouches_as_far_as_it_got_whatever_the_lane_is_worth():
+    """R001-055, C28: the graph's factor."""
+    rankings = {"links": scored(1.4, 0.5)}
+    sources = Sources(by_score=True, worth={"links": 1.2})
+    assert [each.evidence[0].confidence for each in fuse(rankings, {"links": 1.0}, 60, sources)] == [
+        pytest.approx(1.2),
+        pytest.approx(0.6),
+    ]
+
+
+@LAW
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=120), st.sampled_from(["meaning", "words", "code"]))
+def test_a_standing_never_rises_and_deeper_lists_change_nothing(scores, lane):
+    """Asking a lane for more may not change what was there: the order above depends on it."""
+    ranked = sorted(scores, reverse=True)
+    found = standings(lane, ranked)
+    assert found[0] == 1.0
+    assert all(0.2 <= low <= high <= 1.0 for high, low in itertools.pairwise(found))
+    assert standings(lane, ranked[: max(50, len(ranked) // 2)])[:50] == found[:50]
 
 
 PATHS = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10)
@@ -311,9 +375,9 @@ def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     assert active_lanes(replace(question, max_hops=1), has_model) == lanes | {"links": 1.0}
 
 
-@pytest.mark.parametrize(("limit", "depth"), [(1, 20), (5, 20), (6, 24), (100, 400)])
+@pytest.mark.parametrize(("limit", "depth"), [(1, 50), (5, 50), (13, 52), (100, 400)])
 def test_how_deep_at_first(limit, depth):
-    """X2: candidates are max(20, 4 times the limit)."""
+    """X2: four times the limit, and at least as many as a lane's scores need to be judged by (`REACH`)."""
     assert first_depth(limit) == depth
 
 

@@ -304,6 +304,7 @@ ANIMALS = {f"{name}.md": f"The {name} eats grass and {name} hay.\n" for name in 
 
 
 NO_CODE = {"search__code_search_enabled": False}
+RANKS = {"search__score_confidence": False, "search__keyword_confidence": 1, "search__code_confidence": 1}
 
 
 def paths(found: Found) -> list[str]:
@@ -323,14 +324,14 @@ def _(make, _):
 @experiment("search.semantic_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__semantic_weight=0).search("grass")) == {"words"}
-    heavy = make(ANIMALS, search__semantic_weight=3, **NO_CODE).search("cow").results[0]
+    heavy = make(ANIMALS, search__semantic_weight=3, **NO_CODE, **RANKS).search("cow").results[0]
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
 @experiment("search.keyword_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__keyword_weight=0).search("grass")) == {"meaning"}
-    heavy = make(ANIMALS, search__keyword_weight=3, **NO_CODE).search("cow").results[0]
+    heavy = make(ANIMALS, search__keyword_weight=3, **NO_CODE, **RANKS).search("cow").results[0]
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
@@ -341,10 +342,59 @@ def _(make, _):
     assert "code" not in lanes(make(files, search__code_search_enabled=False).search("user by id"))
     assert "code" not in lanes(make(files, search__code_search_weight=0).search("user by id"))
     light, heavy = (
-        make(files, search__code_search_weight=weight, search__named_boost=1).search("getUserById").results[0]
+        make(files, search__code_search_weight=weight, search__named_boost=1, **RANKS)
+        .search("getUserById")
+        .results[0]
         for weight in (1, 5)
     )
     assert heavy.raw_score - light.raw_score == pytest.approx(4 / 61)
+
+
+@experiment("search.score_confidence")
+def _(make, _):
+    """C28: behind the best of its lane, a passage's word counts for less."""
+    for by_score, expected in ((False, {1.0}), (True, {1.0, 0.2})):
+        found = make(ANIMALS, search__score_confidence=by_score, **NO_CODE).search("cow")
+        of_meaning = {e.confidence for r in found.results for e in r.evidence if e.lane == "meaning"}
+        assert {round(sure, 2) for sure in of_meaning} >= expected
+        assert (min(of_meaning) < 1) == by_score
+
+
+@experiment("search.keyword_confidence", "search.code_confidence", "search.graph_confidence")
+def _(make, _):
+    """C28, R001-055: what a lane's word is worth, for each lane."""
+    files = {"a.py": "def getUserById(key):\n    return key\n", "b.md": "See [[a.py]] for getUserById.\n"}
+    for name, lane in (("keyword", "words"), ("code", "code"), ("graph", "links")):
+        half, once = (
+            make(files, **{f"search__{name}_confidence": worth}).search("getUserById").results
+            for worth in (0.5, 1)
+        )
+        of_lane = {result.path: e for result in half for e in result.evidence if e.lane == lane}
+        assert of_lane
+        for result in once:
+            for evidence in result.evidence:
+                if evidence.lane == lane:
+                    assert of_lane[result.path].confidence == pytest.approx(evidence.confidence / 2)
+
+
+@experiment("search.similarity_confidence")
+def _(make, _):
+    """C28, R001-055: where the cosine is above 0.9, and nowhere else."""
+    for factor in (1.0, 1.5):
+        found = make(ANIMALS, search__similarity_confidence=factor, **RANKS).search(
+            "The cow eats grass and cow hay."
+        )
+        (best, *others) = [e for r in found.results for e in r.evidence if e.lane == "meaning"]
+        assert best.score > 0.9 > others[0].score
+        assert (best.confidence, others[0].confidence) == (factor, 1.0)
+
+
+@experiment("search.candidate_depth")
+def _(make, _):
+    many = {f"{number}.md": f"grass {number}" for number in range(120)}
+    for depth in (50, 80):
+        found = make(many, search__candidate_depth=depth, search__keyword_weight=0).search("grass")
+        assert found.stats["original_count"] == depth
 
 
 @experiment("search.named_boost")
@@ -372,7 +422,8 @@ def _(make, _):
         found = make(LINKED, search__max_hops=hops, search__semantic_weight=0).search("grass")
         assert {result.path for result in found.results if result.path != "start.md"} == expected
     assert "links" not in lanes(make(LINKED, search__graph_weight=0).search("grass"))
-    best, linked, *_ = make(LINKED, search__graph_weight=7, search__semantic_weight=0).search("grass").results
+    heavy = {"search__semantic_weight": 0, **RANKS}
+    best, linked, *_ = make(LINKED, search__graph_weight=7, **heavy).search("grass").results
     assert (best.path, best.raw_score) == ("start.md", pytest.approx(8 / 61))
     assert linked.raw_score == pytest.approx(7 * linked.evidence[0].score / 62)
 
@@ -381,7 +432,7 @@ def _(make, _):
 def _(make, _):
     """R002-180: first in both lanes, so 2 / (k + 1)."""
     for k in (1, 60):
-        best = make(ANIMALS, search__rrf_k_constant=k, **NO_CODE).search("cow").results[0]
+        best = make(ANIMALS, search__rrf_k_constant=k, **NO_CODE, **RANKS).search("cow").results[0]
         assert best.raw_score == pytest.approx(2 / (k + 1))
 
 

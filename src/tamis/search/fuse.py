@@ -1,27 +1,69 @@
-"""Fusion: several lanes' rankings become one list of candidates."""
+"""Fusion: several lanes' rankings become one list of candidates, by weighted reciprocal rank.
+
+A lane's scores are on a scale of their own, so they are never added up. They say one thing more than
+the ranks do, though: how far a hit stands behind the lane's best. So what a rank is worth,
+
+    weight · worth · standing / (k + rank)
+
+is scaled by what the lane's word is worth beside the others' (`Sources`, measured), and by the hit's
+standing: 1 for the lane's best, falling with the score to a fifth at its fiftieth; behind that,
+ranks alone decide. `docs/ranking.md` has what that gains over ranks alone everywhere.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
+from tamis.settings import SearchSettings
 
 Ranking = Sequence[tuple[Passage, float]]  # best first
 
+REACH: Final = 50  # the hit at which a lane's standing has come down to its least
+_LEAST: Final = 0.2
+_NEAR: Final = 0.9  # a cosine that means nearly the same (C28)
+# Scores that differ less than this have little between them: of cosines, and of the others as a share.
+_COSINES_APART: Final = 0.1
+_SHARES_APART: Final = 0.1
 
-def fuse(rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int) -> list[Candidate]:
-    """Merge the lanes' rankings by weighted reciprocal rank, best first.
 
-    Only ranks count: a lane's scores are on a scale of their own, so they are carried along as
-    evidence and never added up. `score` is the share of what the lanes together could have given
-    (first in every lane is 1), so it does not depend on how many lanes there are. Ties go to the
-    earlier path and position.
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a lane's word is worth, besides its weight (C28)."""
+
+    by_score: bool = False
+    worth: Mapping[Lane, float] = field(default_factory=dict)  # 1 unless named here
+    near: float = 1.0  # a factor for passages that mean nearly the same as the question
+
+    @classmethod
+    def of(cls, settings: SearchSettings) -> Self:
+        worth: dict[Lane, float] = {
+            "words": settings.keyword_confidence,
+            "code": settings.code_confidence,
+            "links": settings.graph_confidence,
+        }
+        return cls(settings.score_confidence, worth, settings.similarity_confidence)
+
+
+RANKS_ALONE: Final = Sources()
+
+
+def fuse(
+    rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int, sources: Sources = RANKS_ALONE
+) -> list[Candidate]:
+    """Merge the lanes' rankings, best first; ties go to the earlier path and position.
+
+    `score` is the share of what the lanes together could have given (first in every lane is 1), so it
+    does not depend on how many lanes there are.
     """
     found: dict[tuple[str, int], list[Evidence]] = {}
     passages: dict[tuple[str, int], Passage] = {}
     for lane, ranking in rankings.items():
-        for rank, (passage, score) in enumerate(ranking, start=1):
+        confidences = confidence(lane, [score for _, score in ranking], sources)
+        for rank, ((passage, score), sure) in enumerate(zip(ranking, confidences, strict=True), start=1):
             passages[passage.position] = passage
-            found.setdefault(passage.position, []).append(Evidence(lane, rank, score))
-    most = best_possible(rankings, weights, k)
+            found.setdefault(passage.position, []).append(Evidence(lane, rank, score, sure))
+    most = best_possible(rankings, weights, k, sources)
     fused = [
         _candidate(passages[position], tuple(evidence), weights, k, most)
         for position, evidence in found.items()
@@ -29,22 +71,47 @@ def fuse(rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int
     return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
 
 
-def best_possible(rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int) -> float:
+def best_possible(
+    rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int, sources: Sources = RANKS_ALONE
+) -> float:
     """What a passage that is first in every lane would get.
 
     The code lane comes on top: that a name is found elsewhere is no reason to trust a passage less.
     """
     others = [lane for lane in rankings if lane != "code"]
-    return sum(weights[lane] for lane in others or rankings) / (k + 1)
+    return sum(weights[lane] * sources.worth.get(lane, 1.0) for lane in others or rankings) / (k + 1)
 
 
-def confidence(evidence: Evidence) -> float:
-    """How much a lane's word is worth. A link vouches for a passage as far as what it comes from got."""
-    return min(evidence.score, 1.0) if evidence.lane == "links" else 1.0
+def confidence(lane: Lane, scores: Sequence[float], sources: Sources) -> list[float]:
+    """How much the lane's word is worth for each of its hits (scores, best first)."""
+    worth = sources.worth.get(lane, 1.0)
+    if lane == "links":  # a link vouches for a passage as far as what it comes from got
+        return [worth * min(score, 1.0) for score in scores]
+    near = sources.near if lane == "meaning" else 1.0
+    standing = standings(lane, scores) if sources.by_score else [1.0] * len(scores)
+    return [
+        worth * each * (near if score > _NEAR else 1.0) for each, score in zip(standing, scores, strict=True)
+    ]
+
+
+def standings(lane: Lane, scores: Sequence[float]) -> list[float]:
+    """Where each score stands between the lane's best, at 1, and its fiftieth, at a fifth.
+
+    A lane with fewer hits has shown all it has. No words in common is a score of 0; the meaning lane
+    has a score for every passage, so there it is the last.
+    """
+    if not scores:
+        return []
+    best, whole = scores[0], len(scores) >= REACH
+    if lane == "meaning":
+        spread = max(best - (scores[REACH - 1] if whole else scores[-1]), _COSINES_APART)
+    else:
+        spread = max(best - (scores[REACH - 1] if whole else 0.0), _SHARES_APART * best)
+    return [_LEAST ** min((best - score) / spread, 1.0) if spread else 1.0 for score in scores]
 
 
 def _candidate(
     passage: Passage, evidence: tuple[Evidence, ...], weights: Mapping[Lane, float], k: int, most: float
 ) -> Candidate:
-    raw = sum(weights[item.lane] * confidence(item) / (k + item.rank) for item in evidence)
+    raw = sum(weights[item.lane] * item.confidence / (k + item.rank) for item in evidence)
     return Candidate(passage, raw, raw / most if most else 0.0, evidence)

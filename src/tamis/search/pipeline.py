@@ -19,7 +19,7 @@ from tamis.identifiers import asked, wanted_names
 from tamis.model import Candidate, Lane, Parent
 from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names, boosted
 from tamis.search.classify import query_type
-from tamis.search.fuse import best_possible, fuse
+from tamis.search.fuse import REACH, Ranking, Sources, best_possible, confidence, fuse
 from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
 from tamis.search.select import (
     above_threshold,
@@ -103,7 +103,7 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     clock.lap("filter")
     vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
-    depth = first_depth(question.limit)
+    depth = first_depth(question.limit, question.settings.candidate_depth)
     scanned = 0
     for rows in _ways(allowed, question):
         while True:
@@ -136,16 +136,16 @@ def gather(
     depth: int,
 ) -> tuple[Retrieved, list[Candidate]]:
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
-    k = question.settings.rrf_k_constant
+    k, sources = question.settings.rrf_k_constant, Sources.of(question.settings)
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
-    fused = fuse(retrieved.rankings, lanes, k)
+    fused = fuse(retrieved.rankings, lanes, k, sources)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
         reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
         retrieved = replace(retrieved, reached=tuple(reached))
     if retrieved.reached and "links" in lanes:
         ranking = [(each.passage, each.neighbour.score) for each in retrieved.reached]
         retrieved = replace(retrieved, rankings={**retrieved.rankings, "links": ranking})
-        fused = fuse(retrieved.rankings, lanes, k)
+        fused = fuse(retrieved.rankings, lanes, k, sources)
     return retrieved, _in_sections(snapshot, fused, question.filter, rows)
 
 
@@ -193,9 +193,9 @@ def active_lanes(question: Question, has_model: bool) -> dict[Lane, float]:
     return {lane: weight for lane, weight in weights.items() if weight > 0}
 
 
-def first_depth(limit: int) -> int:
+def first_depth(limit: int, least: int = REACH) -> int:
     """How deep the lanes are asked at first: room for what the stages will drop (X2)."""
-    return max(20, 4 * limit)
+    return max(least, 4 * limit)
 
 
 def run_stages(
@@ -233,17 +233,25 @@ def _wants_more(
     """
     if retrieved.exhausted:
         return False
-    k = question.settings.rrf_k_constant
-    more = [lane for lane in retrieved.rankings if lane != "links"]
+    k, sources = question.settings.rrf_k_constant, Sources.of(question.settings)
     # What has not been seen yet may turn out to be what the question names.
     factor = max(1.0, question.settings.named_boost) if wanted_names(question.text) else 1.0
-    deeper: dict[Lane, float] = {lane: factor * lanes[lane] / (k + depth + 1) for lane in more}
+    deeper: dict[Lane, float] = {
+        lane: factor * lanes[lane] * _last_word(lane, ranking, sources) / (k + depth + 1)
+        for lane, ranking in retrieved.rankings.items()
+        if lane != "links"
+    }
     if len(candidates) >= question.limit:
         return candidates[-1].raw_score < max(deeper.values())
-    least = question.min_score * best_possible(retrieved.rankings, lanes, k)
+    least = question.min_score * best_possible(retrieved.rankings, lanes, k, sources)
     if "threshold" in question.without or sum(deeper.values()) >= least:
         return True
     return any(_could_reach(candidate, deeper) >= least > candidate.raw_score for candidate in fused)
+
+
+def _last_word(lane: Lane, ranking: Ranking, sources: Sources) -> float:
+    """What the lane's word is worth for what comes after its last hit, at most."""
+    return confidence(lane, [score for _, score in ranking], sources)[-1] if ranking else 0.0
 
 
 def _could_reach(candidate: Candidate, deeper: Mapping[Lane, float]) -> float:
