@@ -71,10 +71,8 @@ class CrossEncoder:
         for number, passage in enumerate(passages):
             text = self.tokenizer.encode(passage[:_PASSAGE_READ], add_special_tokens=False)
             text.truncate(room, stride=OVERLAP)
-            for piece in (text, *text.overflowing):
-                pair = self.tokenizer.post_process(
-                    question, piece
-                )  # one by one: else the types come out wrong
+            for piece in (text, *text.overflowing):  # one by one: together, token types come out wrong
+                pair = self.tokenizer.post_process(question, piece)
                 yield number, np.array([pair.ids], np.int64), np.array([pair.type_ids], np.int64)
 
     def _question(self, query: str) -> Any:
@@ -121,10 +119,8 @@ class _Run:
         self.stop = stop_sign()
         self._model, self._windows = model, windows
         self._limit = model.clock() + seconds
-        self._spent, self._cost = (
-            model.pace * WINDOW,
-            WINDOW,
-        )  # what was measured so far: its ratio is the pace
+        # What was measured so far; its ratio is the pace. What was when the model was loaded counts little.
+        self._spent, self._cost = model.pace, 1
         self._best = [-math.inf] * passages
         self._done = passages  # how many from the front have all their windows scored
         self._lock = threading.Lock()
