@@ -3,16 +3,16 @@
 A long passage is read in windows that overlap, and the best window counts: an answer is worth the
 same at the end as at the beginning. One window at a time on each thread, never a batch, for the
 reasons that `encoder.py` gives. With a time limit, windows are begun in order as long as the next
-one fits by the pace measured so far, and whatever still runs when the time is up is broken off.
+one fits by the pace measured so far; whatever still runs when the time is up is broken off.
 """
 
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -40,7 +40,7 @@ OVERLAP: Final = 32  # tokens that two windows share, so that no sentence is cut
 _QUESTION: Final = 64  # tokens of the question: it is read again with every window
 _QUESTION_READ: Final = 2_000  # characters of a question that can matter for them
 _PASSAGE_READ: Final = 20_000  # characters of a passage: thirteen times what one has by default
-_BREAKING_OFF: Final = 0.01  # seconds that it may take until all threads have stopped on a busy machine
+_BREAKING_OFF: Final = 0.01  # seconds of the limit that are kept for ending in time
 _OVERHEAD: Final = 16  # what a pass costs besides its tokens, in tokens: so 8 and 256 of them show one pace
 
 
@@ -59,10 +59,14 @@ class CrossEncoder:
     def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
         allowed = max(seconds - _BREAKING_OFF, 0.0) if seconds else math.inf
         run = _Run(self, self.windows(query, passages), len(passages), allowed)
-        with _stopped_after(allowed, run.stop), ThreadPoolExecutor(self.threads, "rerank") as pool:
-            for done in [pool.submit(run.work) for _ in range(self.threads)]:
-                done.result()
-        return run.scores()
+        pool = ThreadPoolExecutor(self.threads, "rerank")
+        working = [pool.submit(run.work) for _ in range(self.threads)]
+        ended, _ = wait(working, run.left() if seconds else None)
+        scores = run.end()
+        pool.shutdown(wait=False)  # whoever still works has been told to stop: nobody waits for that
+        for thread in ended:
+            thread.result()
+        return scores
 
     def windows(self, query: str, passages: Sequence[str]) -> Iterator[tuple[int, Array, Array]]:
         """The number of the passage, token ids and token types of each window, in order."""
@@ -116,8 +120,9 @@ class _Run:
     def __init__(
         self, model: CrossEncoder, windows: Iterator[tuple[int, Array, Array]], passages: int, seconds: float
     ) -> None:
-        self.stop = stop_sign()
+        self._stop = stop_sign()
         self._model, self._windows = model, windows
+        self._running: list[int] = []  # passages of the windows that are being scored
         self._limit = model.clock() + seconds
         # What was measured so far; its ratio is the pace. What was when the model was loaded counts little.
         self._spent, self._cost = model.pace, 1
@@ -125,23 +130,34 @@ class _Run:
         self._done = passages  # how many from the front have all their windows scored
         self._lock = threading.Lock()
 
-    def scores(self) -> list[float]:
-        return self._best[: self._done]
+    def left(self) -> float:
+        return max(self._limit - self._model.clock(), 0.0)
+
+    def end(self) -> list[float]:
+        """The scores that there are by now; what still runs is broken off, and what waits is not begun."""
+        with self._lock:
+            self._stop.terminate = True
+            for number in (*self._running, *(window[0] for window in islice(self._windows, 1))):
+                self._give_up(number)
+            return self._best[: self._done]
 
     def work(self) -> None:
         """What a thread does: window after window, until there is none left that fits."""
         while window := self._next():
             number, ids, types = window
             began = self._model.clock()
-            score = self._model.forward(ids, types, self.stop)
+            score = self._model.forward(ids, types, self._stop)
             self._note(number, score, self._model.clock() - began, _cost(ids))
 
     def _next(self) -> tuple[int, Array, Array] | None:
         with self._lock:
             window = next(self._windows, None)
-            if window and self._model.clock() + self._predicted(_cost(window[1])) > self._limit:
+            if window is None:
+                return None
+            if self._predicted(_cost(window[1])) > self.left():
                 self._give_up(window[0])
                 return None
+            self._running.append(window[0])
             return window
 
     def _predicted(self, cost: int) -> float:
@@ -149,6 +165,7 @@ class _Run:
 
     def _note(self, number: int, score: float | None, spent: float, cost: int) -> None:
         with self._lock:
+            self._running.remove(number)
             if score is None:
                 self._give_up(number)
             else:
@@ -159,20 +176,6 @@ class _Run:
     def _give_up(self, number: int) -> None:
         self._done = min(self._done, number)
         self._windows = iter(())
-
-
-@contextmanager
-def _stopped_after(seconds: float, stop: Any) -> Iterator[None]:
-    """Raise the stop sign when the time is up."""
-    if seconds == math.inf:
-        yield
-        return
-    timer = threading.Timer(seconds, setattr, (stop, "terminate", True))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def load_minilm(threads: int) -> CrossEncoder:
