@@ -493,7 +493,7 @@ class Stuck:
 
 def test_what_still_runs_when_the_time_is_up_is_broken_off():
     encoder = toy_encoder(session=Stuck())
-    assert encoder.scores("1", [NINE] * 5, 0.05) == [1.0]
+    assert encoder.scores("1", [NINE] * 5, 1.0) == [1.0]
     assert encoder.session.runs == 2
 
 

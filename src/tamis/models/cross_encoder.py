@@ -59,11 +59,12 @@ class CrossEncoder:
     def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
         allowed = max(seconds - _BREAKING_OFF, 0.0) if seconds else math.inf
         run = _Run(self, self.windows(query, passages), len(passages), allowed)
-        pool = ThreadPoolExecutor(self.threads, "rerank")
-        working = [pool.submit(run.work) for _ in range(self.threads)]
-        ended, _ = wait(working, run.left() if seconds else None)
-        scores = run.end()
-        pool.shutdown(wait=False)  # whoever still works has been told to stop: nobody waits for that
+        pool, patience = ThreadPoolExecutor(self.threads, "rerank"), run.left() if seconds else None
+        try:
+            ended, _ = wait([pool.submit(run.work) for _ in range(self.threads)], patience)
+        finally:
+            scores = run.end()
+            pool.shutdown(wait=False)  # whoever still works has been told to stop: nobody waits for that
         for thread in ended:
             thread.result()
         return scores
