@@ -360,10 +360,10 @@ class Session:
 ALL_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
-def toy_encoder(seconds: float = 0.0, pace: float = 0.0, threads: int = 1, **changes) -> CrossEncoder:
+def toy_encoder(seconds: float = 0.0, threads: int = 1, **changes) -> CrossEncoder:
     clock = Clock()
     parts = {"session": Session(clock, seconds), "inputs": ALL_INPUTS} | changes
-    return CrossEncoder("toy", tokenizer=tokenizer(), threads=threads, pace=pace, clock=clock, **parts)
+    return CrossEncoder("toy", tokenizer=tokenizer(), threads=threads, clock=clock, **parts)
 
 
 def numbers(start: int, stop: int) -> str:
@@ -437,8 +437,9 @@ UNIT = 13 + 16
 @pytest.mark.parametrize(
     ("pieces", "done"),
     [
-        pytest.param(0.99, 0, id="not even one"),
+        pytest.param(0.0, 0, id="no time at all"),
         pytest.param(1.01, 1, id="one"),
+        pytest.param(1.99, 1, id="not quite two"),
         pytest.param(2.5, 2, id="two and no third"),
         pytest.param(9.99, 9, id="nine"),
         pytest.param(10.01, 10, id="all"),
@@ -448,7 +449,7 @@ UNIT = 13 + 16
 def test_as_many_as_fit_are_scored(pieces, done):
     """The next one is begun only if it will be done in time, by the pace of those before it."""
     each = 10.0 / UNIT  # ten seconds a passage, so that the real clock never matters
-    encoder = toy_encoder(each, pace=each)
+    encoder = toy_encoder(each)
     began = encoder.clock()
     limit = 10.0 * pieces + 0.01
     assert encoder.scores("1", [NINE] * 10, limit) == [18.0] * done
@@ -456,24 +457,18 @@ def test_as_many_as_fit_are_scored(pieces, done):
     assert encoder.clock() - began <= limit
 
 
-def test_a_pace_that_changes_is_noticed():
-    """The model was quick when it was loaded; now the machine is busy: two are begun, then no more."""
-    encoder = toy_encoder(10.0 / UNIT, pace=0.0)
-    assert len(encoder.scores("1", [NINE] * 10, 22.0)) == 2
-
-
 def test_no_limit_is_no_limit():
-    assert len(toy_encoder(1e6, pace=1e6).scores("1", [NINE] * 10)) == 10
+    assert len(toy_encoder(1e6).scores("1", [NINE] * 10)) == 10
 
 
 def test_a_passage_counts_only_when_all_of_it_was_read():
     """Three windows, of which two fit: the passage has no score, those before it have."""
     each = 10.0 / UNIT
     long = numbers(0, 600)
-    encoder = toy_encoder(each, pace=each)
+    encoder = toy_encoder(each)
     three = sum(ids.size + 16 for _, ids, _ in encoder.windows("1", [long])) * each
     assert len(encoder.scores("1", [NINE, long, NINE], 10.0 + three - 1)) == 1
-    assert len(toy_encoder(each, pace=each).scores("1", [NINE, long, NINE], 10.0 + three + 1)) == 2
+    assert len(toy_encoder(each).scores("1", [NINE, long, NINE], 10.0 + three + 1)) == 2
 
 
 class Stuck:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
@@ -53,7 +53,6 @@ class CrossEncoder:
     tokenizer: Any
     inputs: frozenset[str]
     threads: int
-    pace: float = 0.0  # seconds for each token, as it was when the model was loaded
     clock: Callable[[], float] = time.perf_counter
 
     def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
@@ -103,12 +102,10 @@ class CrossEncoder:
         return -math.inf if math.isnan(score) else score
 
     def tried(self) -> Self:
-        """The same, after running a full window: it works, and its pace is known before the first search."""
+        """The same, after running a full window: what does not work shows when it is loaded."""
         _, ids, types = next(self.windows("a question", ["word " * WINDOW]))
         self.forward(ids, types)
-        began = self.clock()
-        self.forward(ids, types)
-        return replace(self, pace=(self.clock() - began) / _cost(ids))
+        return self
 
 
 def _cost(ids: Array) -> int:
@@ -125,8 +122,9 @@ class _Run:
         self._model, self._windows = model, windows
         self._running: list[int] = []  # passages of the windows that are being scored
         self._limit = model.clock() + seconds
-        # What was measured so far; its ratio is the pace. What was when the model was loaded counts little.
-        self._spent, self._cost = model.pace, 1
+        # What was measured so far; its ratio is the pace. A pace of earlier would be another machine's: a
+        # busy moment then would keep every later search from trying.
+        self._spent, self._cost = 0.0, 0
         self._best = [-math.inf] * passages
         self._done = passages  # how many from the front have all their windows scored
         self._lock = threading.Lock()
@@ -155,14 +153,14 @@ class _Run:
             window = next(self._windows, None)
             if window is None:
                 return None
-            if self._predicted(_cost(window[1])) > self.left():
+            if self._predicted(_cost(window[1])) >= self.left():
                 self._give_up(window[0])
                 return None
             self._running.append(window[0])
             return window
 
     def _predicted(self, cost: int) -> float:
-        return self._spent / self._cost * cost
+        return self._spent / max(self._cost, 1) * cost
 
     def _note(self, number: int, score: float | None, spent: float, cost: int) -> None:
         with self._lock:
