@@ -4,7 +4,7 @@ help:         ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 setup:        ## install into .venv, with what development needs
-	tools/install -e ".[dev,bge,plot]"
+	tools/install -e ".[dev,bge,rerank,plot]"
 
 test:         ## lint, types, tests: what CI runs
 	tools/check

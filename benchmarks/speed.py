@@ -1,6 +1,6 @@
 """Speed, as ratios against the bare parts measured in the same run.
 
-    python benchmarks/speed.py [--corpus FOLDER] [--only a,b,c,d,e] [--json]
+    python benchmarks/speed.py [--corpus FOLDER] [--only a,b,c,d,e,r] [--json]
 
 Machines differ and are noisy; ratios of things measured alternately in one process hold. FOLDER is
 any folder of text (default: the GitHub docs of ../shared/data when they are there, else the Python
@@ -11,6 +11,8 @@ b  words-only indexing                     / bm25s tokenising and indexing the s
 c  warm search at 100k chunks, no embedding / the bare exact scan of the vectors; and with 1 % allowed
 d  tamis --help                            / python -c pass
 e  cold tamis search at 5k chunks          / a process that imports the libraries and loads the model
+r  reranking ten candidates, no time limit / the bare forward passes of the same windows on as many threads;
+   and the time it takes with its budget   / that budget
 """
 
 import argparse
@@ -20,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +41,12 @@ from tamis.corpus import Corpus, Silent
 from tamis.engine.embedded import vectors
 from tamis.engine.embedded.reader import Reader
 from tamis.filters import Under
-from tamis.model import embedding_text
+from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
 from tamis.models.embed import load_embedder
+from tamis.models.rerank import load_reranker
 from tamis.search.pipeline import Question, search
+from tamis.search.rerank import Watched, reranked
+from tamis.settings import SearchSettings
 from tamis.survey import documents
 
 
@@ -170,10 +176,58 @@ def cold_search(corpus: Path, work: Path) -> dict[str, float]:
     return {"chunks": chunks, "search_s": took, "bare_s": bare, "ratio": took / bare, "allowed": 2.0}
 
 
+def rerank_candidates(corpus: Path, work: Path, budget_ms: int = 150) -> dict[str, float]:
+    root = some_of(corpus, work / "r", 60)
+    found = documents(root, settings_for(root, "none"))
+    chunks = [(document, chunk) for document in found for chunk in document.chunks][:200]
+    model = load_reranker("minilm")
+    picks = [[_candidate(*chunks[(at * 10 + n) % len(chunks)]) for n in range(10)] for at in range(8)]
+    query = "how do I configure a runner"
+    unlimited, limited = SearchSettings(rerank_budget_ms=0), SearchSettings(rerank_budget_ms=budget_ms)
+    watched = Watched(model.scores)
+    ratios, passes, bounded, done = [], 0, [], []
+    for candidates in picks:
+        texts = [embedding_text(each.passage.title, each.passage) for each in candidates]
+        windows = [(ids, types) for _, ids, types in model.windows(query, texts)]
+        passes += len(windows)
+
+        def bare(windows=windows) -> None:
+            with ThreadPoolExecutor(model.threads) as pool:
+                list(pool.map(lambda window: model.forward(*window), windows))
+
+        def ours(candidates=candidates, settings=unlimited) -> None:
+            reranked(candidates, query, settings, watched)
+
+        took, alone = alternate(ours, bare, 3)
+        ratios.append(took / alone)
+        for _ in range(4):
+            bounded.append(seconds(lambda: ours(settings=limited)) * 1000)
+            done.append(watched.done)
+    return {
+        "windows": passes / len(picks),
+        "ratio": statistics.median(ratios),
+        "allowed": 1.2,
+        "budget_ms": budget_ms,
+        "longest_ms": max(bounded),
+        "median_ms": statistics.median(bounded),
+        "budget_ratio": max(bounded) / budget_ms,
+        "budget_allowed": 1.0,
+        "reranked": statistics.mean(done),
+    }
+
+
+def _candidate(document: Document, chunk: Chunk) -> Candidate:
+    passage = Passage(
+        document.path, chunk.ordinal, chunk.content, b"", chunk.header_path, chunk.start_line, chunk.end_line,
+        chunk.chunk_type, chunk.language, document.modified, (), title=document.title,
+    )  # fmt: skip
+    return Candidate(passage, 0.0, 0.0, ())
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--corpus", type=Path)
-    arguments.add_argument("--only", default="a,b,c,d,e")
+    arguments.add_argument("--only", default="a,b,c,d,e,r")
     arguments.add_argument("--json", action="store_true")
     given = arguments.parse_args()
     wanted = given.only.split(",")
@@ -186,6 +240,7 @@ def main() -> None:
             "c": lambda: search_large(corpus, work),
             "d": help_text,
             "e": lambda: cold_search(corpus, work),
+            "r": lambda: rerank_candidates(corpus, work),
         }
         for name in wanted:
             figures = {key: round(value, 3) for key, value in parts[name]().items()}

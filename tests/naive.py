@@ -296,6 +296,7 @@ def _passage(row: Row) -> Passage:
         tags=document.front.tags,
         names=chunk.names,
         parent=chunk.parent,
+        title=document.title,
     )
 
 

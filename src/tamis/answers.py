@@ -29,7 +29,7 @@ def found(
         query=query,
         filter="" if question.filter == filters.EVERYTHING else str(question.filter),
         query_type=answer.query_type,
-        results=tuple(_result(candidate, answer, root, archived) for candidate in answer.candidates),
+        results=tuple(_result(each, question, answer, root, archived) for each in answer.candidates),
         stats=_stats(answer, snapshot.state.documents),
         timings_ms=dict(answer.timings_ms),
         index=snapshot.state,
@@ -54,7 +54,9 @@ def _related(reached: Sequence[Reached]) -> Iterator[Related]:
             )
 
 
-def _result(candidate: Candidate, answer: Answer, root: Path, archived: Archived) -> Result:
+def _result(
+    candidate: Candidate, question: Question, answer: Answer, root: Path, archived: Archived
+) -> Result:
     """A candidate as it is shown: with parents, the section around it (its place, its text) in its stead."""
     passage = candidate.passage
     parent_chunk_id = None if passage.parent is None else parent_id(passage.path, passage.parent)
@@ -80,6 +82,7 @@ def _result(candidate: Candidate, answer: Answer, root: Path, archived: Archived
         evidence=candidate.evidence,
         boosts=dict(candidate.boosts),
         matched_lines=(passage.start_line, passage.end_line) if parent else None,
+        score_source=candidate.score_source if question.rerank else None,
     )
 
 
@@ -102,7 +105,9 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
         "after_ngram_dedup": funnel["overlap"],
         "after_dedup": funnel["overlap"],
         "after_doc_limit": funnel["per document"],
+        "after_rerank": funnel["rerank"],
         "after_parent_expansion": funnel["parents"],
+        "reranked": answer.reranked[0],
         "clusters_merged": 0,
         "eligible_documents": answer.allowed.documents,
         "excluded_documents": documents - answer.allowed.documents,
@@ -126,6 +131,10 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
         hints.append(_no_sections(question))
     if question.graph_context and not question.max_hops:
         hints.append("links were not followed: max_hops is 0")
+    done, wanted = answer.reranked
+    if done < wanted:
+        within = f"within {question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
+        hints.append(f"{done} of {wanted} candidates were reranked {within}")
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)

@@ -28,6 +28,7 @@ from tamis.filters import Filter
 from tamis.ingest.walk import Entry, checked_root
 from tamis.model import INDEX_FOLDER, Facts, Found, IndexState, Report, Skipped, WhyNot
 from tamis.models.embed import Embedder, check_name, load_embedder
+from tamis.models.rerank import Reranker, load_reranker
 from tamis.query import atom, parse_filter, parse_query
 from tamis.search import why
 from tamis.search.boost import ArchivePenalty
@@ -112,6 +113,7 @@ class Corpus:
         self.settings = settings
         self._reader = Reader(directory)
         self._embedders: dict[str, Embedder | None] = {}
+        self._reranker: Reranker | None = None  # loaded by the first search that reranks
         self._lock = threading.Lock()
         self.names = given.names_for(root, settings)
         self._penalty = ArchivePenalty.of(settings.archive)
@@ -160,9 +162,10 @@ class Corpus:
 
         `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
         `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
+        `rerank` puts the best in the order of a cross-encoder (`search.rerank_budget_ms` bounds its time).
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
-        given.refuse_unbuilt(rerank=rerank, mmr=mmr)
+        given.refuse_unbuilt(mmr=mmr)
         names = self.names
         text, typed = parse_query(given.query_text(query), names)
         if not text.strip():
@@ -203,6 +206,7 @@ class Corpus:
             parents=given.of_kind(
                 usual.parents if expand_parents is None else expand_parents, "expand_parents", bool
             ),
+            rerank=given.of_kind(usual.rerank if rerank is None else rerank, "rerank", bool),
         )
         return self.ask(query, question, why_not)
 
@@ -218,6 +222,7 @@ class Corpus:
             max_chunks_per_doc=usual.max_chunks_per_doc,
             max_hops=usual.max_hops,
             parents=self.settings.chunking.parents,
+            rerank=usual.rerank_enabled,
             settings=usual,
             archive=self._penalty,
         )
@@ -236,7 +241,7 @@ class Corpus:
             if embed is None and question.settings.keyword_weight == 0:
                 hint = "raise search.keyword_weight, or use a model"
                 raise UsageError("no lane is left to search", hint=hint)
-            answer = search(snapshot, question, embed)
+            answer = search(snapshot, question, embed, self._rerank)
             found = answers.found(query, question, answer, snapshot, self.root, self.names.archived)
             if why_not is None:
                 return found
@@ -251,7 +256,7 @@ class Corpus:
             skipped = {item.path: item for item in store.skipped(snapshot.connection)}
             named = (path for path in skipped if filters.allows(wanted, Facts(path), "", None))
             return survey.why_not_indexed(self.root, self.settings, next(named, file), skipped)
-        reasons = [why.why_not(snapshot, question, embed, path, depth) for path in indexed]
+        reasons = [why.why_not(snapshot, question, embed, path, depth, self._rerank) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
     def refresh(self, progress: Progress | None = None) -> Report:
@@ -297,6 +302,13 @@ class Corpus:
             if name not in self._embedders:
                 self._embedders[name] = load_embedder(name, self.settings.model.threads)
             return self._embedders[name]
+
+    def _rerank(self, query: str, passages: Sequence[str], seconds: float) -> Sequence[float]:
+        with self._lock:
+            if self._reranker is None:
+                name, threads = self.settings.search.rerank_model, self.settings.model.threads
+                self._reranker = load_reranker(name, threads, self.root)
+        return self._reranker.scores(query, passages, seconds)
 
     def _embedder(self, snapshot: EmbeddedSnapshot) -> Embedder | None:
         facts = snapshot.view.facts

@@ -10,6 +10,7 @@ from tamis.languages import ChunkType, without_known_extension
 INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
 
 Lane = Literal["meaning", "words", "code", "links"]
+ScoreSource = Literal["fused", "rerank"]
 LinkType = Literal["wikilink", "embed", "markdown", "related", "import"]
 SkipReason = Literal[
     "ignored", "binary", "too large", "unreadable", "outside the root", "link", "not a regular file"
@@ -133,6 +134,7 @@ class Passage:
     tags: tuple[str, ...]
     names: tuple[str, ...] = ()
     parent: int | None = None
+    title: str = ""  # of its document
 
     @property
     def position(self) -> tuple[str, int]:
@@ -149,6 +151,7 @@ class Candidate:
     score: float
     evidence: tuple[Evidence, ...]
     boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
+    score_source: ScoreSource = "fused"  # what `score` comes from; `raw_score` is the fusion's always
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +177,14 @@ class Result:
     evidence: tuple[Evidence, ...]
     boosts: dict[str, float] = field(default_factory=dict)
     matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
+    score_source: ScoreSource | None = None  # where reranking was asked for
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "matched_lines"}
+        seldom = ("matched_lines", "score_source")
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in seldom}
         evidence = [each.to_dict() for each in self.evidence]
-        shown = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        shown: dict[str, Any] = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        shown |= {"score_source": self.score_source} if self.score_source else {}
         return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
 
 
@@ -287,8 +293,8 @@ class Report:
         return plain | {"skipped": skipped, "skipped_by_reason": by_reason, "warnings": list(self.warnings)}
 
 
-def embedding_text(title: str, chunk: Chunk) -> str:
-    """What the embedder reads: the breadcrumb gives the passage its context (P2).
+def embedding_text(title: str, chunk: Chunk | Passage) -> str:
+    """What a model reads: the breadcrumb gives the passage its context (P2).
 
     It begins with the document's title, unless the headings do: half of all notes have no heading of
     their own, and code has only the name of its file.

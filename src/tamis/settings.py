@@ -68,6 +68,20 @@ class SearchSettings:
     fallback_threshold: float = key(
         0.5, "`hybrid` asks again when fewer than this share of the limit came.", low=0, high=1
     )
+    rerank_enabled: bool = key(
+        False, "Put the best candidates in the order of a cross-encoder, which reads question and passage."
+    )
+    rerank_top_n: int = key(10, "How many candidates are reranked at most.", low=1, high=100)
+    rerank_budget_ms: int = key(
+        150,
+        "Milliseconds for reranking: as many candidates as fit, the others stay as they were; 0: no limit.",
+        low=0,
+    )
+    rerank_model: str = key(
+        "minilm",
+        "The cross-encoder: minilm (`tamis[rerank]`), a folder with `model.onnx` and `tokenizer.json` "
+        "(`./reranker`), or a name in the local Hugging Face cache (`org/name`).",
+    )
     exclude_archived: bool = key(True, "Leave archived documents out unless a search asks for them.")
 
 

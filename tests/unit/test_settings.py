@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -455,6 +455,40 @@ def _(make, _):
     book = {"book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(4))}
     for most, expected in ((0, 4), (1, 1), (3, 3)):
         assert len(make(book, search__max_chunks_per_doc=most).search("grass").results) == expected
+
+
+class Slow:
+    """A reranker that takes ten milliseconds a passage by its own account, and likes late names best."""
+
+    name = "slow"
+
+    def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
+        fit = round(seconds * 100) if seconds else len(passages)
+        return [float(ord(passage[0])) for passage in passages][:fit]
+
+
+@experiment("search.rerank_enabled", "search.rerank_top_n", "search.rerank_budget_ms", "search.rerank_model")
+def _(make, _):
+    """R002-069, R002-070, R002-071, R002-181, C52, C65."""
+    loaded: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tamis.corpus.load_reranker", lambda name, *_: loaded.append(name) or Slow())
+        plain = make(ANIMALS).search("cow")
+        assert (plain.stats["reranked"], paths(plain)[0], loaded) == (0, "cow.md", [])
+        for change, reranked in (
+            ({}, 3),
+            ({"search__rerank_top_n": 2}, 2),
+            ({"search__rerank_budget_ms": 20}, 2),
+            ({"search__rerank_budget_ms": 10}, 0),
+            ({"search__rerank_budget_ms": 0}, 3),
+        ):
+            found = make(ANIMALS, search__rerank_enabled=True, **change).search("cow")
+            assert found.stats["reranked"] == reranked
+            before = paths(plain)
+            assert paths(found) == sorted(before[:reranked], reverse=True) + before[reranked:]
+        make(ANIMALS, search__rerank_enabled=True, search__rerank_model="./mine").search("cow")
+    assert set(loaded[:-1]) == {"minilm"}
+    assert loaded[-1] == "./mine"
 
 
 @experiment("search.exclude_archived")

@@ -129,6 +129,9 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option(
     "--parents/--no-parents", default=None, help="Show the sections around what was found (chunking.parents)."
 )
+@click.option(
+    "--rerank/--no-rerank", default=None, help="Put the best in a cross-encoder's order (search.rerank_*)."
+)
 @click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
 @click.option("--related", is_flag=True, help="List what the best hits are linked with, and how.")
 @click.option(
@@ -174,6 +177,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "min_score": options["min_score"],
         "unique": options["unique"],
         "expand_parents": options["parents"],
+        "rerank": options["rerank"],
         "max_hops": options["hops"],
         "include_graph_context": options["related"],
         "filter": options["filter_text"],

@@ -53,6 +53,8 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
             )
         for name, factor in result.boosts.items():
             yield click.style(f"   {name}: x {factor:g}", dim=True)
+        if result.score_source == "rerank":
+            yield click.style(f"   rerank: score {result.score:.4f}", dim=True)
     yield ""
 
 

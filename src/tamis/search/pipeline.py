@@ -20,6 +20,7 @@ from tamis.model import Candidate, Lane, Parent
 from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names, boosted
 from tamis.search.classify import query_type
 from tamis.search.fuse import REACH, Ranking, Sources, best_possible, confidence, fuse
+from tamis.search.rerank import Rerank, Watched, no_reranker, reranked
 from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
 from tamis.search.select import (
     above_threshold,
@@ -46,9 +47,18 @@ class Question:
     max_hops: int = 0
     graph_context: bool = False  # tell what the links lane reached
     parents: bool = False  # show the sections around what was found
+    rerank: bool = False  # put the best in the order of a cross-encoder
     settings: SearchSettings = SearchSettings()
     archive: ArchivePenalty = NO_PENALTY
     without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
+
+    @property
+    def without_reranking(self) -> "Question":
+        """The same as the lanes are asked it: reranking comes once, at the end, and wants its candidates."""
+        if not self.rerank or "rerank" in self.without:
+            return self
+        most = max(self.limit, self.settings.rerank_top_n)
+        return replace(self, limit=most, without=self.without | {"rerank"})
 
     @property
     def named_factor(self) -> Callable[[Candidate], float]:
@@ -62,6 +72,7 @@ class Means:
     """What a stage may call on besides the candidates and the question: facts of the same snapshot."""
 
     vectors: Callable[[Sequence[Candidate]], NDArray[np.float32]]  # one row each; of width 0 without a model
+    rerank: Rerank = no_reranker
 
 
 STAGES: Final[Mapping[str, Stage]] = {
@@ -75,6 +86,9 @@ STAGES: Final[Mapping[str, Stage]] = {
         without_overlap(candidates) if ask.settings.content_dedup_enabled else candidates
     ),
     "per document": lambda candidates, ask, _: limited_per_document(candidates, ask.max_chunks_per_doc),
+    "rerank": lambda candidates, ask, means: (
+        reranked(candidates, ask.text, ask.settings, means.rerank) if ask.rerank else candidates
+    ),
     "parents": lambda candidates, ask, _: one_per_parent(candidates) if ask.parents else candidates,
     "limit": lambda candidates, ask, _: candidates[: ask.limit],
 }
@@ -93,17 +107,21 @@ class Answer:
     depth: int  # how many each lane was asked for
     neighbours: tuple[Reached, ...] = ()  # what the links lane came to
     parents: Mapping[tuple[str, int], Parent] = field(default_factory=dict)  # of the candidates, if asked
+    reranked: tuple[int, int] = (0, 0)  # how many candidates were reranked, of how many that should be
 
 
-def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
+def search(
+    snapshot: Snapshot, question: Question, embed: Embed | None, rerank: Rerank = no_reranker
+) -> Answer:
     """Answer a question from one snapshot."""
-    clock, means = _Clock(), means_of(snapshot)
+    clock, reranker = _Clock(), Watched(rerank)
+    means, wide = means_of(snapshot, reranker), question.without_reranking
     allowed = snapshot.allow(question.filter)
     lanes = active_lanes(question, embed is not None)
     clock.lap("filter")
     vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
-    depth = first_depth(question.limit, question.settings.candidate_depth)
+    depth = first_depth(wide.limit, question.settings.candidate_depth)
     scanned = 0
     for rows in _ways(allowed, question):
         while True:
@@ -111,20 +129,26 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
             retrieved, fused = gather(snapshot, question, vector, lanes, rows, depth)
             clock.lap("lanes")
             funnel = {"fused": len(fused)}
-            candidates = run_stages(fused, question, means, funnel, clock.spent)
+            candidates = run_stages(fused, wide, means, funnel, clock.spent)
             clock.lap("stages")
-            if not _wants_more(candidates, fused, retrieved, question, lanes, depth):
+            if not _wants_more(candidates, fused, retrieved, wide, lanes, depth):
                 break
             depth *= 4
         if len(candidates) >= question.settings.fallback_threshold * question.limit:
             break
+    if wide is not question:
+        candidates = run_stages(fused, question, means, funnel, clock.spent)
+        clock.lap("stages")
     kind, parents = query_type(question.text), _parents(snapshot, candidates) if question.parents else {}
     times = clock.milliseconds()
-    return Answer(tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents)
+    return Answer(
+        tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents,
+        (reranker.done, reranker.of),
+    )  # fmt: skip
 
 
-def means_of(snapshot: Snapshot) -> Means:
-    return Means(lambda candidates: snapshot.vectors([each.passage.position for each in candidates]))
+def means_of(snapshot: Snapshot, rerank: Rerank = no_reranker) -> Means:
+    return Means(lambda candidates: snapshot.vectors([each.passage.position for each in candidates]), rerank)
 
 
 def gather(

@@ -6,12 +6,20 @@ from typing import Final
 from tamis.engine import Snapshot
 from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
 from tamis.model import Candidate, WhyNot
-from tamis.search.pipeline import STAGES, Embed, Question, active_lanes, gather, means_of
+from tamis.search.pipeline import STAGES, Embed, Means, Question, active_lanes, gather, means_of
+from tamis.search.rerank import Rerank, Watched, no_reranker
 
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
 
 
-def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: str, depth: int) -> WhyNot:
+def why_not(
+    snapshot: Snapshot,
+    question: Question,
+    embed: Embed | None,
+    path: str,
+    depth: int,
+    rerank: Rerank = no_reranker,
+) -> WhyNot:
     """Follow a document through the filter, the lanes and the stages, as the answer went (at `depth`)."""
     if not snapshot.allow(DocumentIs(path)).chunks:
         return WhyNot(path, "empty", "it has no text")
@@ -22,7 +30,7 @@ def why_not(snapshot: Snapshot, question: Question, embed: Embed | None, path: s
         return WhyNot(path, "filtered", str(all_of(keeping_out)))
     fused = _candidates(snapshot, question, embed, depth)
     if any(candidate.passage.path == path for candidate in fused):
-        return _lost_at(snapshot, question, fused, path)
+        return _lost_at(means_of(snapshot, Watched(rerank)), question, fused, path)
     deeper = [candidate.passage.path for candidate in _candidates(snapshot, question, embed, _DEEPEST)]
     if path not in deeper:
         return WhyNot(path, "ranked lower", f"not among the best {len(deeper):,} passages")
@@ -48,8 +56,8 @@ def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, dep
     return fused
 
 
-def _lost_at(snapshot: Snapshot, question: Question, fused: Sequence[Candidate], path: str) -> WhyNot:
-    before, means = fused, means_of(snapshot)
+def _lost_at(means: Means, question: Question, fused: Sequence[Candidate], path: str) -> WhyNot:
+    before = fused
     for name, stage in STAGES.items():
         after = before if name in question.without else stage(before, question, means)
         if not any(candidate.passage.path == path for candidate in after):

@@ -287,12 +287,12 @@ def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     for some in _portions(keys):
         rows = connection.execute(
             f"""SELECT c.id, d.tags, d.path, c.ordinal, c.content, c.text_hash, c.header_path, c.start_line,
-                       c.end_line, c.type, c.language, d.modified, c.names, c.parent
+                       c.end_line, c.type, c.language, d.modified, c.names, c.parent, d.title
                 FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id IN ({_marks(some)})""",
             some,
         )
-        for key, tags, *columns, names, parent in rows:
-            found[key] = Passage(*columns, *[_texts(tags), _texts(names), parent])
+        for key, tags, *columns, names, parent, title in rows:
+            found[key] = Passage(*columns, *[_texts(tags), _texts(names), parent, title])
     return found
 
 
