@@ -19,6 +19,7 @@ from tamis.identifiers import asked, wanted_names
 from tamis.model import Candidate, Lane, Parent
 from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names, boosted
 from tamis.search.classify import query_type
+from tamis.search.expand import Expansion, Wording, worded
 from tamis.search.fuse import best_possible, fuse
 from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
 from tamis.search.select import (
@@ -28,6 +29,7 @@ from tamis.search.select import (
     without_overlap,
     without_same_text,
 )
+from tamis.search.synonyms import NO_SYNONYMS, Synonyms
 from tamis.settings import SearchSettings
 
 Stage = Callable[[Sequence[Candidate], "Question", "Means"], Sequence[Candidate]]
@@ -48,6 +50,7 @@ class Question:
     parents: bool = False  # show the sections around what was found
     settings: SearchSettings = SearchSettings()
     archive: ArchivePenalty = NO_PENALTY
+    synonyms: Synonyms = NO_SYNONYMS
     without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
 
     @property
@@ -93,6 +96,8 @@ class Answer:
     depth: int  # how many each lane was asked for
     neighbours: tuple[Reached, ...] = ()  # what the links lane came to
     parents: Mapping[tuple[str, int], Parent] = field(default_factory=dict)  # of the candidates, if asked
+    expansion: Expansion = Expansion()
+    synonyms: tuple[str, ...] = ()
 
 
 def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answer:
@@ -101,14 +106,14 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     allowed = snapshot.allow(question.filter)
     lanes = active_lanes(question, embed is not None)
     clock.lap("filter")
-    vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
+    wording = word(snapshot, question, embed if "meaning" in lanes else None, allowed)
     clock.lap("embed")
     depth = first_depth(question.limit)
     scanned = 0
     for rows in _ways(allowed, question):
         while True:
             scanned += snapshot.state.chunks if rows.late else rows.chunks
-            retrieved, fused = gather(snapshot, question, vector, lanes, rows, depth)
+            retrieved, fused = gather(snapshot, question, wording, lanes, rows, depth)
             clock.lap("lanes")
             funnel = {"fused": len(fused)}
             candidates = run_stages(fused, question, means, funnel, clock.spent)
@@ -120,7 +125,25 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
             break
     kind, parents = query_type(question.text), _parents(snapshot, candidates) if question.parents else {}
     times = clock.milliseconds()
-    return Answer(tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents)
+    return Answer(
+        tuple(candidates),
+        kind,
+        funnel,
+        times,
+        allowed,
+        scanned,
+        depth,
+        retrieved.reached,
+        parents,
+        wording.expansion,
+        wording.synonyms,
+    )
+
+
+def word(snapshot: Snapshot, question: Question, embed: Embed | None, allowed: Allowed) -> Wording:
+    """The question as the lanes are asked it: its vector, and what is added to its words."""
+    vector = embed(question.text) if embed and allowed.chunks else None
+    return worded(snapshot, question.text, vector, embed, allowed, question.settings, question.synonyms)
 
 
 def means_of(snapshot: Snapshot) -> Means:
@@ -130,14 +153,14 @@ def means_of(snapshot: Snapshot) -> Means:
 def gather(
     snapshot: Snapshot,
     question: Question,
-    vector: NDArray[np.float32] | None,
+    wording: Wording,
     lanes: Mapping[Lane, float],
     rows: Allowed,
     depth: int,
 ) -> tuple[Retrieved, list[Candidate]]:
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
-    k = question.settings.rrf_k_constant
-    retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
+    k, vector = question.settings.rrf_k_constant, wording.vector
+    retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     fused = fuse(retrieved.rankings, lanes, k)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
         reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)

@@ -6,7 +6,7 @@ from typing import Final
 from tamis.engine import Snapshot
 from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
 from tamis.model import Candidate, WhyNot
-from tamis.search.pipeline import STAGES, Embed, Question, active_lanes, gather, means_of
+from tamis.search.pipeline import STAGES, Embed, Question, active_lanes, gather, means_of, word
 
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
 
@@ -42,9 +42,9 @@ def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filt
 
 def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, depth: int) -> list[Candidate]:
     lanes = active_lanes(question, embed is not None)
-    vector = embed(question.text) if embed and "meaning" in lanes else None
     allowed = snapshot.allow(question.filter)
-    _, fused = gather(snapshot, question, vector, lanes, allowed, depth)
+    wording = word(snapshot, question, embed if "meaning" in lanes else None, allowed)
+    _, fused = gather(snapshot, question, wording, lanes, allowed, depth)
     return fused
 
 
