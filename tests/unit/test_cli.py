@@ -217,6 +217,21 @@ def test_text_for_people(run):
     assert run("search", "login", "--exclude", "*").out.startswith("nothing found")
 
 
+def test_expansion_is_told(run, monkeypatch):
+    """R002-034: indexing tells how large the vocabulary is; an explained answer tells what was added."""
+    monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_ENABLED", "true")
+    monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_THRESHOLD", "-1")
+    monkeypatch.setenv("TAMIS_SEARCH_SYNONYMS", "software")
+    assert "the concept vocabulary has 2 terms" in run("rebuild-index").err  # login and token
+    shown = run("search", "auth", "--explain").out
+    assert "expanded: token, login" in shown or "expanded: login, token" in shown
+    assert "synonyms: authentication, login, signin, authorization" in shown
+    answer = run("search", "auth", "--json").json
+    assert set(answer["expanded_with"]) == {"login", "token"}
+    assert answer["synonyms"] == ["authentication", "login", "signin", "authorization"]
+    assert "concept vocabulary" not in run("index", "--quiet").err
+
+
 def test_explain(run):
     out = run("search", "login token", "--explain").out
     for part in (

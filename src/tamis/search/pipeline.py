@@ -106,8 +106,10 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     allowed = snapshot.allow(question.filter)
     lanes = active_lanes(question, embed is not None)
     clock.lap("filter")
-    wording = word(snapshot, question, embed if "meaning" in lanes else None, allowed)
+    vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
+    wording = word(snapshot, question, vector, embed, allowed)
+    clock.lap("expand")
     depth = first_depth(question.limit)
     scanned = 0
     for rows in _ways(allowed, question):
@@ -140,9 +142,14 @@ def search(snapshot: Snapshot, question: Question, embed: Embed | None) -> Answe
     )
 
 
-def word(snapshot: Snapshot, question: Question, embed: Embed | None, allowed: Allowed) -> Wording:
-    """The question as the lanes are asked it: its vector, and what is added to its words."""
-    vector = embed(question.text) if embed and allowed.chunks else None
+def word(
+    snapshot: Snapshot,
+    question: Question,
+    vector: NDArray[np.float32] | None,
+    embed: Embed | None,
+    allowed: Allowed,
+) -> Wording:
+    """The question as the lanes are asked it: with what is added to it."""
     return worded(snapshot, question.text, vector, embed, allowed, question.settings, question.synonyms)
 
 

@@ -42,8 +42,9 @@ def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filt
 
 def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, depth: int) -> list[Candidate]:
     lanes = active_lanes(question, embed is not None)
+    vector = embed(question.text) if embed and "meaning" in lanes else None
     allowed = snapshot.allow(question.filter)
-    wording = word(snapshot, question, embed if "meaning" in lanes else None, allowed)
+    wording = word(snapshot, question, vector, embed, allowed)
     _, fused = gather(snapshot, question, wording, lanes, allowed, depth)
     return fused
 
