@@ -156,6 +156,8 @@ def test_an_expanded_question_finds_what_its_words_do_not(tmp_path):
         assert {("guide.md", "words"), ("api.md", "words")} <= set(lanes_of(found))
         assert {result.path for result in found.results[:2]} == {"guide.md", "api.md"}
         assert corpus.search("auth", excluded_files=["guide.md"]).expansion != found.expansion
+        shown = corpus.search("auth", why_not="api.md", limit=2).why_not
+        assert (shown.reason, shown.detail) in {("shown", "it is result 1"), ("shown", "it is result 2")}
 
 
 def lanes_of(found) -> list[tuple[str, str]]:
@@ -257,7 +259,7 @@ def test_a_run_that_died_between_segments_goes_on(tmp_path, monkeypatch):
 
 
 def test_what_is_there_already_needs_no_model(tmp_path):
-    """R002-030: only terms that are new are embedded; nothing at all where nothing changed."""
+    """R002-030, R002-197: only terms that are new are embedded; nothing at all where nothing changed."""
     files = some_files(7)
     with later(tmp_path, files) as corpus:
         make(corpus, HashingEmbedder())

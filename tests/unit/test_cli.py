@@ -25,7 +25,7 @@ STATS = {
     "original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup",
     "after_doc_limit", "clusters_merged", "eligible_documents", "excluded_documents",
 }  # fmt: skip
-TIMINGS = {"filter", "embed", "lanes", "stages", "total"}
+TIMINGS = {"filter", "embed", "expand", "lanes", "stages", "total"}
 INDEX = {"generation", "documents", "chunks", "pending_files", "built_at"}
 
 FILES = {
