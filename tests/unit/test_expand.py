@@ -72,7 +72,7 @@ def chosen(text: str, *found: tuple[str, float], **usual: object) -> tuple[str, 
 
 
 def test_the_nearest_terms_are_taken():
-    """R002-023, R002-024, R002-032, R002-035, R002-036: test_query_expansion_synonyms; three at most, from 0.5 on."""
+    """R002-023, R002-024, R002-032, R002-035, R002-036: test_query_expansion_synonyms; at most three."""
     terms = (("authentication", 0.8), ("authorization", 0.7), ("login", 0.6), ("password", 0.55))
     assert chosen("auth", *terms) == ("authentication", "authorization", "login")
     assert chosen("auth", *terms, top_k=1) == ("authentication",)

@@ -238,8 +238,11 @@ def _write(directory: Path, name: str, arrays: Mapping[str, Array]) -> None:
     home = _home(directory)
     home.mkdir(mode=0o700, exist_ok=True)
     partial = home / f"{name}.bin.partial"
-    write_arrays(partial, arrays)
-    partial.replace(home / f"{name}.bin")
+    try:
+        write_arrays(partial, arrays)
+        partial.replace(home / f"{name}.bin")
+    finally:
+        partial.unlink(missing_ok=True)  # on a full disk, what is half written is in the way
     sync_folder(home)
 
 
