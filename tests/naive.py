@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from naive_links import Rank, fits
 from tamis import filters as f
-from tamis.engine import Allowed, Edge, Hit
+from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit
 from tamis.engine.embedded.words import K1, WORD_FIELDS, B
 from tamis.identifiers import definitions, identifiers, spoken
 from tamis.ingest.parse import parse
@@ -31,7 +31,7 @@ from tamis.languages import KNOWN_EXTENSIONS, MARKDOWN, extension, without_known
 from tamis.model import Chunk, Document, IndexState, Link, Parent, Passage
 from tamis.models.hashing import HashingEmbedder
 from tamis.settings import ChunkingSettings, Settings
-from tamis.text import tag_name, words
+from tamis.text import concepts, tag_name, words
 
 Parse = Callable[[Source, ChunkingSettings], tuple[Document, str]]
 CODE_LENGTH = {"symbols": 4.0, "path": 12.0, "code": 150.0}
@@ -83,14 +83,36 @@ class NaiveSnapshot:
         scores = {key: _dot(self.by_key[key].vector, asked) for key in allowed.rows}
         return self._best(scores, depth)
 
-    def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
-        return self._bm25f(self.terms, WORD_FIELDS, terms, allowed, depth)
+    def words(
+        self, terms: Sequence[str], allowed: Allowed, depth: int, weights: Mapping[str, float] = EVENLY
+    ) -> Sequence[Hit]:
+        return self._bm25f(self.terms, WORD_FIELDS, terms, allowed, depth, weights)
+
+    def concepts(
+        self, query: NDArray[np.float32], allowed: Allowed, depth: int, floor: int, most: int
+    ) -> Sequence[Concept]:
+        having = Counter(term for key in allowed.rows for term in self.concepts_in[key])
+        often = sorted((term for term in having if having[term] >= floor), key=lambda t: (-having[t], t))
+        asked = [float(number) for number in query]
+        near = {term: _dot(_rounded(term), asked) for term in often[:most]}
+        order = sorted(near, key=lambda term: (-near[term], term))
+        return [Concept(term, near[term]) for term in order[:depth]]
+
+    @cached_property
+    def concepts_in(self) -> dict[int, set[str]]:
+        return {row.key: concepts(row.chunk.content) for row in self.rows}
 
     def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
         return self._bm25f(self.code_terms, CODE_LENGTH, terms, allowed, depth)
 
     def _bm25f(
-        self, rows: "Terms", usual: Mapping[str, float], terms: Sequence[str], allowed: Allowed, depth: int
+        self,
+        rows: "Terms",
+        usual: Mapping[str, float],
+        terms: Sequence[str],
+        allowed: Allowed,
+        depth: int,
+        weights: Mapping[str, float] = EVENLY,
     ) -> Sequence[Hit]:
         having = {
             term: [key for key in allowed.rows if any(term in field for field in rows[key].values())]
@@ -100,7 +122,8 @@ class NaiveSnapshot:
         for term, keys in having.items():
             rarity = math.log(1 + (len(allowed.rows) - len(keys) + 0.5) / (len(keys) + 0.5))
             for key in keys:
-                scores[key] = scores.get(key, 0.0) + self.posting(rows[key], usual, term) * rarity
+                worth = self.posting(rows[key], usual, term) * rarity * weights.get(term, 1.0)
+                scores[key] = scores.get(key, 0.0) + worth
         return self._best({key: score for key, score in scores.items() if score > 0}, depth)
 
     def posting(self, fields: Mapping[str, Counter[str]], usual: Mapping[str, float], term: str) -> float:
@@ -215,6 +238,11 @@ def _embedded_text(title: str, chunk: Chunk) -> str:
     if " > ".join(trail[: title.count(" > ") + 1]) != title:
         trail = [title, *trail]
     return " > ".join(trail) + "\n\n" + chunk.content
+
+
+def _rounded(term: str) -> list[float]:
+    """A term's vector, in 16 bits a number."""
+    return [float(number) for number in HashingEmbedder().embed_passages([term])[0].astype(np.float16)]
 
 
 def _dot(row: Sequence[float], query: Sequence[float]) -> float:

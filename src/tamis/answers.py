@@ -35,6 +35,8 @@ def found(
         index=snapshot.state,
         hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
         graph_context=tuple(_related(answer.neighbours)) if question.graph_context else None,
+        expansion=answer.expansion.terms,
+        synonyms=answer.synonyms,
     )
 
 
@@ -135,6 +137,8 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
     if done < wanted:
         within = f"within {question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
         hints.append(f"{done} of {wanted} candidates were reranked {within}")
+    if answer.expansion.unready and answer.allowed.chunks:
+        hints.append("the question was not expanded: the concept vocabulary is not ready (run: tamis index)")
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,7 +33,9 @@ from tamis.query import atom, parse_filter, parse_query
 from tamis.search import why
 from tamis.search.boost import ArchivePenalty
 from tamis.search.pipeline import Embed, Question, search
+from tamis.search.synonyms import Synonyms
 from tamis.settings import Settings, load
+from tamis.vocabulary import make_vocabulary
 
 
 class Silent:
@@ -225,7 +227,12 @@ class Corpus:
             rerank=usual.rerank_enabled,
             settings=usual,
             archive=self._penalty,
+            synonyms=self._synonyms,
         )
+
+    @cached_property
+    def _synonyms(self) -> Synonyms:
+        return Synonyms.of(self.settings.search, self.root)
 
     def _hides_archived(self, stated: Filter) -> bool:
         """Whoever names archived documents in a filter means to see them."""
@@ -260,18 +267,27 @@ class Corpus:
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
     def refresh(self, progress: Progress | None = None) -> Report:
-        """Bring the index up to date with the files."""
-        return build(self.root, self.directory, self.settings, self._load, progress or self._progress)
+        """Bring the index up to date with the files, and then the concept vocabulary where it is used."""
+        done = build(self.root, self.directory, self.settings, self._load, progress or self._progress)
+        self._make_vocabulary(progress)
+        return done
 
     def rebuild(self, progress: Progress | None = None) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
         name = self.settings.model.name or store.model_of(self.directory)
         settings = replace(self.settings, model=replace(self.settings.model, name=name))
         make = partial(build, self.root, self.directory, settings, self._load, progress or self._progress)
+        done: Report | None = None
         if self._is_usable():
             with suppress(IndexDamaged):  # deeper than a look shows: then what is there is thrown away
-                return make(rebuild=True)
-        return make(discard=True)
+                done = make(rebuild=True)
+        done = done or make(discard=True)
+        self._make_vocabulary(progress)
+        return done
+
+    def _make_vocabulary(self, progress: Progress | None) -> None:
+        if self.settings.search.query_expansion_enabled:
+            make_vocabulary(self.directory, self.settings, self._load, progress or self._progress)
 
     def status(self) -> Status:
         with self._reader.snapshot() as snapshot:

@@ -245,9 +245,13 @@ class Found:
     hints: tuple[str, ...] = ()
     why_not: WhyNot | None = None
     graph_context: tuple[Related, ...] | None = None  # None: not asked for
+    expansion: tuple[str, ...] = ()  # terms that were added to the question (P1)
+    synonyms: tuple[str, ...] = ()  # and words, for the words lane (P5)
 
     def to_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"why_not": self.why_not.to_dict()} if self.why_not else {}
+        asked |= {"expanded_with": list(self.expansion)} if self.expansion else {}
+        asked |= {"synonyms": list(self.synonyms)} if self.synonyms else {}
         if self.graph_context is not None:
             asked["graph_context"] = [related.to_dict() for related in self.graph_context]
         return asked | {

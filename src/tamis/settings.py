@@ -83,6 +83,32 @@ class SearchSettings:
         "(`./reranker`), or a name in the local Hugging Face cache (`org/name`).",
     )
     exclude_archived: bool = key(True, "Leave archived documents out unless a search asks for them.")
+    query_expansion_enabled: bool = key(
+        False, "Add terms of the index that mean something similar to the question (needs a model)."
+    )
+    query_expansion_top_k: int = key(3, "How many terms the expansion adds at most.", low=1, high=50)
+    query_expansion_threshold: float = key(
+        0.5, "How near to the question (cosine) a term must be to be added.", low=-1, high=1
+    )
+    query_expansion_min_frequency: int = key(
+        2, "Terms that fewer passages have are not added; to lower it, index again.", low=1
+    )
+    query_expansion_max_terms: int = key(
+        10_000, "Only this many terms, those that the most passages have, can be added.", low=1
+    )
+    query_expansion_keywords: float = key(
+        0.0, "Weight of the added terms in the words lane; 0 adds them to the meaning lane alone.", low=0
+    )
+    synonyms: str = key(
+        "off",
+        "Add synonyms to the words lane: `software` from a small table of the trade's words, "
+        "`wordnet` from WordNet as well, `off` none.",
+    )
+    synonym_weight: float = key(0.3, "What a synonym counts, where a word of the question counts 1.", low=0)
+    synonyms_file: str = key(
+        "", "Your own synonyms, from the root: a text file with a group on each line, parted by commas."
+    )
+    wordnet_directory: str = key("/usr/share/wordnet", "Where WordNet's dictionary files are, from the root.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +405,14 @@ def _check_range(value: object, limits: Mapping[str, Any], name: str, source: st
 WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
 
 
+SYNONYMS: Final = ("off", "software", "wordnet")
+
+
 def _check(settings: Settings) -> Settings:
+    if settings.search.synonyms not in SYNONYMS:
+        raise BadSetting(
+            f"search.synonyms is {settings.search.synonyms!r}", hint=f"allowed: {', '.join(SYNONYMS)}"
+        )
     way = settings.search.workspace_filtering
     if way not in WORKSPACE_FILTERING:
         raise BadSetting(

@@ -17,6 +17,7 @@ import Stemmer
 
 # Raise whenever the same text would give other terms: an index made before is then out of date.
 TOKENIZER_VERSION: Final = 2
+CONCEPTS_VERSION: Final = 1  # the same for the terms of the concept vocabulary
 
 STOP_WORDS: Final = frozenset(  # the list of the design this grew from
     """
@@ -33,6 +34,8 @@ _ASCII: Final = {code: chr(code).lower() if chr(code).isalnum() else " " for cod
 _TRADE_MARKS: Final = dict.fromkeys(map(ord, "™℠®©"), " ")  # else they come apart into letters of the word
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _HAN_OR_KANA: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_CONCEPT: Final = re.compile(r"\b[^\W\d_][\w-]*\b")
+_SHORTEST_CONCEPT: Final = 3
 _AROUND_TAG: Final = re.compile(r"^[#\s]+|\s+$")
 _CACHE_LIMIT: Final = 400_000  # distinct words; some 60 MB, more than any one corpus we measured needs
 _LONGEST_TERM: Final = 64  # longer "words" are encoded data: nobody types them
@@ -74,6 +77,16 @@ _for_thread = _ForThread()
 def words(text: str) -> list[str]:
     """The terms of a text, in order, with repetitions."""
     return list(chain.from_iterable(map(_for_thread.terms.__getitem__, _split(text))))
+
+
+def concepts(text: str) -> set[str]:
+    """The terms that a text can add to the concept vocabulary (P1): words as they are written, in lower case.
+
+    Names with underscores and hyphens stay whole. No stems: these are for a model to read, and to be shown.
+    """
+    plain = text if text.isascii() else unicodedata.normalize("NFC", text)
+    found = {word for word in set(_CONCEPT.findall(plain.lower())) if word not in STOP_WORDS}
+    return {word for word in found if _SHORTEST_CONCEPT <= len(word) <= _LONGEST_TERM}
 
 
 class TermNumbers(dict[str, tuple[int, ...]]):

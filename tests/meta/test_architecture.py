@@ -28,7 +28,7 @@ LAYERS = (
         "settings",
     },
     {"ingest", "models", "engine"},
-    {"build", "search"},
+    {"build", "search", "vocabulary"},
     {"corpus", "arguments", "answers", "survey"},
     {"measure"},
     {"doors"},

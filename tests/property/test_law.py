@@ -298,6 +298,44 @@ def test_filtering_equals_never_having_indexed(sizes):
     assert (shown["sections"] > 20) == (sizes is TWO_LEVELS)
 
 
+OTHER_WORDS = {
+    **SMALL_CHUNKS,
+    "search__query_expansion_enabled": True,
+    "search__query_expansion_threshold": -1.0,  # the model of the tests knows no meaning: any term will do
+    "search__query_expansion_top_k": 2,
+    "search__query_expansion_max_terms": 5,
+    "search__query_expansion_keywords": 0.4,
+    "search__synonyms": "software",
+}
+
+
+def test_the_law_holds_for_questions_in_other_words():
+    """C49, R002-033: only terms of allowed rows are added, and which are frequent is counted over them."""
+    shown: Counter[str] = Counter()
+
+    @examples(25)
+    @given(cases(), st.lists(questions, min_size=2, max_size=2))
+    def check(case, asked):
+        files, chosen = case
+        with corpus_of(files, in_steps=True, sizes=OTHER_WORDS) as whole:
+            for filter in chosen:  # noqa: A001
+                kept = kept_by(filter, files)
+                names = numbered_back(filter, kept)
+                with corpus_of(kept, sizes=OTHER_WORDS, only=filter) as part:
+                    for question in asked:
+                        found = whole.search(**question, filter=str(filter), exclude_archived=False)
+                        alone = part.search(**question, exclude_archived=False)
+                        assert (found.expansion, found.synonyms) == (alone.expansion, alone.synonyms)
+                        assert comparable(found) == comparable(alone, names), str(filter)
+                        everywhere = whole.search(**question, exclude_archived=False)
+                        shown["expanded"] += bool(found.expansion)
+                        shown["otherwise"] += found.expansion != everywhere.expansion
+                        shown["synonyms"] += bool(found.synonyms)
+
+    check()
+    assert all(shown[kind] > 20 for kind in ("expanded", "otherwise", "synonyms")), shown
+
+
 def _kinds_of(found: Found) -> Iterator[str]:
     """What an answer is worth as an example: which lanes had a part in it, neighbours, sections."""
     yield from {evidence.lane for result in found.results for evidence in result.evidence}

@@ -25,7 +25,7 @@ STATS = {
     "original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup",
     "after_doc_limit", "clusters_merged", "eligible_documents", "excluded_documents",
 }  # fmt: skip
-TIMINGS = {"filter", "embed", "lanes", "stages", "total"}
+TIMINGS = {"filter", "embed", "expand", "lanes", "stages", "total"}
 INDEX = {"generation", "documents", "chunks", "pending_files", "built_at"}
 
 FILES = {
@@ -253,6 +253,21 @@ def test_text_for_people(run):
     assert "login with a token" in ended.out
     assert "funnel" not in ended.out
     assert run("search", "login", "--exclude", "*").out.startswith("nothing found")
+
+
+def test_expansion_is_told(run, monkeypatch):
+    """R002-034: indexing tells how large the vocabulary is; an explained answer tells what was added."""
+    monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_ENABLED", "true")
+    monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_THRESHOLD", "-1")
+    monkeypatch.setenv("TAMIS_SEARCH_SYNONYMS", "software")
+    assert "the concept vocabulary has 2 terms" in run("rebuild-index").err  # login and token
+    shown = run("search", "auth", "--explain").out
+    assert "expanded: token, login" in shown or "expanded: login, token" in shown
+    assert "synonyms: authentication, login, signin, authorization" in shown
+    answer = run("search", "auth", "--json").json
+    assert set(answer["expanded_with"]) == {"login", "token"}
+    assert answer["synonyms"] == ["authentication", "login", "signin", "authorization"]
+    assert "concept vocabulary" not in run("index", "--quiet").err
 
 
 def test_explain(run):

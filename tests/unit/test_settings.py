@@ -45,6 +45,8 @@ def two_values(name: str) -> tuple[Any, Any]:
     limits = next(k.metadata for k in fields(getattr(Settings(), section)) if k.name == key)
     if name == "search.workspace_filtering":
         return "post", "hybrid"
+    if name == "search.synonyms":
+        return "software", "wordnet"
     if isinstance(default, bool):
         return not default, default
     if limits["high"] == 1:
@@ -840,6 +842,84 @@ def _(_, folder):
         found = in_a_workspace(folder, search__workspace_filtering=way, search__fallback_threshold=share)
         assert paths(found) == ["docs/api/a.md"]
         assert found.stats["scanned_chunks"] == scanned
+
+
+EXPANDING = {"search__query_expansion_enabled": True, "search__query_expansion_threshold": -1.0}
+COMMON = {
+    **{f"{n}.md": f"retry policy and backoff {'jitter' if n < 3 else 'delays'} {n}\n" for n in range(5)},
+    "once.md": "retried zigzag\n",
+}
+
+
+@experiment("search.query_expansion_enabled")
+def _(make, _):
+    """R002-034: a switch, off unless turned on, that indexing looks at, too."""
+    plain, wide = make(COMMON), make(COMMON, **EXPANDING)
+    assert plain.search("retry").expansion == ()
+    assert not (plain.directory / "concepts").exists()
+    assert len(wide.search("retry").expansion) == 3
+    assert (wide.directory / "concepts").exists()
+
+
+@experiment("search.query_expansion_top_k", "search.query_expansion_threshold")
+def _(make, _):
+    """R002-036."""
+    for most in (1, 2):
+        few = make(COMMON, **EXPANDING, search__query_expansion_top_k=most).search("retry")
+        assert len(few.expansion) == most
+    near = make(COMMON, **EXPANDING | {"search__query_expansion_threshold": 0.999}).search("retry")
+    assert near.expansion == ()
+
+
+@experiment("search.query_expansion_min_frequency", "search.query_expansion_max_terms")
+def _(make, _):
+    """R002-027, R002-037: what is rare is not added; the most frequent are."""
+    ten = EXPANDING | {"search__query_expansion_top_k": 10}
+    for floor, expected in (
+        (1, {"policy", "backoff", "jitter", "delays", "zigzag"}),
+        (2, {"policy", "backoff", "jitter", "delays"}),
+        (3, {"policy", "backoff", "jitter"}),
+    ):
+        found = make(COMMON, **ten, search__query_expansion_min_frequency=floor).search("retry")
+        assert set(found.expansion) == expected
+    found = make(COMMON, **ten, search__query_expansion_max_terms=3).search("retry")
+    assert set(found.expansion) == {"policy", "backoff"}  # and retry, which is there already
+
+
+@experiment("search.query_expansion_keywords")
+def _(make, _):
+    """R002-033: the words lane may have the terms, too, for less."""
+    files = COMMON | {"other.md": "backoff alone, backoff again\n"}
+    for weight in (0, 0.5):
+        found = make(files, **EXPANDING, search__query_expansion_keywords=weight).search("retry", limit=20)
+        assert "backoff" in found.expansion
+        other = next(result for result in found.results if result.path == "other.md")
+        assert ("words" in {evidence.lane for evidence in other.evidence}) is bool(weight)
+
+
+@experiment("search.synonyms", "search.synonym_weight")
+def _(make, _):
+    """R002-061, R002-064."""
+    files = {"a.md": "the repository\n", "b.md": "grass\n"}
+    alone = {"search__semantic_weight": 0.0}
+    assert paths(make(files, **alone).search("repo")) == []
+    some, more = (
+        make(files, **alone, search__synonyms="software", search__synonym_weight=weight).search("repo")
+        for weight in (0.3, 0.6)
+    )
+    assert (paths(some), some.synonyms) == (["a.md"], ("repository",))
+    assert words_score(more) == pytest.approx(2 * words_score(some))
+    with pytest.raises(BadSetting, match=r"search\.synonyms"):
+        make(files, search__synonyms="thesaurus")
+
+
+@experiment("search.synonyms_file", "search.wordnet_directory")
+def _(make, folder):
+    files = {"a.md": "grass\n", "own.txt": "hay, grass\n", ".graphragignore": "own.txt"}
+    own = make(files, search__synonyms="software", search__synonyms_file="own.txt")
+    assert own.search("hay").synonyms == ("grass",)
+    with pytest.raises(BadSetting, match="is no WordNet dictionary"):
+        make(files, search__synonyms="wordnet", search__wordnet_directory=str(folder)).search("hay")
 
 
 @pytest.mark.parametrize("number", ["9" * 401, "-" + "9" * 401, "9" * 5_000, "0x" + "f" * 5_000])

@@ -76,6 +76,10 @@ def snippet(content: str) -> list[str]:
 
 def _funnel(found: Found) -> Iterator[str]:
     stats = found.stats
+    if found.expansion:
+        yield visible(f"expanded: {', '.join(found.expansion)}")
+    if found.synonyms:
+        yield visible(f"synonyms: {', '.join(found.synonyms)}")
     yield f"filter:   {visible(found.filter) or 'none'}"
     yield f"eligible: {stats['eligible_documents']} documents, {stats['excluded_documents']} kept out"
     yield (

@@ -6,7 +6,8 @@ else, statistics included. That is the whole of the law, so a lane takes no filt
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,22 @@ from numpy.typing import NDArray
 from tamis.filters import Filter
 from tamis.model import IndexState, LinkType, Parent, Passage
 
+EVENLY: Final[Mapping[str, float]] = MappingProxyType({})  # no term counts more or less than another
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A chunk that a lane found, by the engine's own key, with its score there."""
 
     key: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """A term of the vocabulary, and the cosine between it and a question."""
+
+    term: str
     score: float
 
 
@@ -59,8 +70,20 @@ class Snapshot(Protocol):
     def state(self) -> IndexState: ...
     def allow(self, filter: Filter) -> Allowed: ...
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
-    def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
+    def words(
+        self, terms: Sequence[str], allowed: Allowed, depth: int, weights: Mapping[str, float] = EVENLY
+    ) -> Sequence[Hit]:
+        """`weights` say how much some of the terms count; the others count 1."""
+
     def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]: ...
+    def concepts(
+        self, query: NDArray[np.float32], allowed: Allowed, depth: int, floor: int, most: int
+    ) -> Sequence[Concept] | None:
+        """The `depth` terms nearest to a question, best first, ties by term; None without a whole vocabulary.
+
+        A term takes part if `floor` allowed chunks have it, and it is one of the `most` that the most have.
+        """
+
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         """Every link from or to one of the documents."""
 

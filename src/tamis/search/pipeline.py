@@ -19,6 +19,7 @@ from tamis.identifiers import asked, wanted_names
 from tamis.model import Candidate, Lane, Parent
 from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names, boosted
 from tamis.search.classify import query_type
+from tamis.search.expand import Expansion, Wording, worded
 from tamis.search.fuse import REACH, Ranking, Sources, best_possible, confidence, fuse
 from tamis.search.rerank import Rerank, Watched, no_reranker, reranked
 from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
@@ -29,6 +30,7 @@ from tamis.search.select import (
     without_overlap,
     without_same_text,
 )
+from tamis.search.synonyms import NO_SYNONYMS, Synonyms
 from tamis.settings import SearchSettings
 
 Stage = Callable[[Sequence[Candidate], "Question", "Means"], Sequence[Candidate]]
@@ -50,6 +52,7 @@ class Question:
     rerank: bool = False  # put the best in the order of a cross-encoder
     settings: SearchSettings = SearchSettings()
     archive: ArchivePenalty = NO_PENALTY
+    synonyms: Synonyms = NO_SYNONYMS
     without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
 
     @property
@@ -108,6 +111,8 @@ class Answer:
     neighbours: tuple[Reached, ...] = ()  # what the links lane came to
     parents: Mapping[tuple[str, int], Parent] = field(default_factory=dict)  # of the candidates, if asked
     reranked: tuple[int, int] = (0, 0)  # how many candidates were reranked, of how many that should be
+    expansion: Expansion = Expansion()
+    synonyms: tuple[str, ...] = ()
 
 
 def search(
@@ -121,12 +126,14 @@ def search(
     clock.lap("filter")
     vector = embed(question.text) if embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
+    wording = word(snapshot, question, vector, embed, allowed)
+    clock.lap("expand")
     depth = first_depth(wide.limit, question.settings.candidate_depth)
     scanned = 0
     for rows in _ways(allowed, question):
         while True:
             scanned += snapshot.state.chunks if rows.late else rows.chunks
-            retrieved, fused = gather(snapshot, question, vector, lanes, rows, depth)
+            retrieved, fused = gather(snapshot, question, wording, lanes, rows, depth)
             clock.lap("lanes")
             funnel = {"fused": len(fused)}
             candidates = run_stages(fused, wide, means, funnel, clock.spent)
@@ -143,8 +150,19 @@ def search(
     times = clock.milliseconds()
     return Answer(
         tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents,
-        (reranker.done, reranker.of),
+        (reranker.done, reranker.of), wording.expansion, wording.synonyms,
     )  # fmt: skip
+
+
+def word(
+    snapshot: Snapshot,
+    question: Question,
+    vector: NDArray[np.float32] | None,
+    embed: Embed | None,
+    allowed: Allowed,
+) -> Wording:
+    """The question as the lanes are asked it: with what is added to it."""
+    return worded(snapshot, question.text, vector, embed, allowed, question.settings, question.synonyms)
 
 
 def means_of(snapshot: Snapshot, rerank: Rerank = no_reranker) -> Means:
@@ -154,14 +172,14 @@ def means_of(snapshot: Snapshot, rerank: Rerank = no_reranker) -> Means:
 def gather(
     snapshot: Snapshot,
     question: Question,
-    vector: NDArray[np.float32] | None,
+    wording: Wording,
     lanes: Mapping[Lane, float],
     rows: Allowed,
     depth: int,
 ) -> tuple[Retrieved, list[Candidate]]:
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
-    k, sources = question.settings.rrf_k_constant, Sources.of(question.settings)
-    retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth)
+    k, sources, vector = question.settings.rrf_k_constant, Sources.of(question.settings), wording.vector
+    retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     fused = fuse(retrieved.rankings, lanes, k, sources)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
         reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)

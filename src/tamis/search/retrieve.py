@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis import identifiers
-from tamis.engine import Allowed, Hit, Snapshot
+from tamis.engine import EVENLY, Allowed, Hit, Snapshot
 from tamis.filters import folded
 from tamis.model import Candidate, Lane, Passage
 from tamis.search.fuse import Ranking
@@ -60,14 +60,18 @@ def retrieve(
     lanes: Sequence[Lane],
     allowed: Allowed,
     depth: int,
+    further: Mapping[str, float] = EVENLY,
 ) -> Retrieved:
-    """Ask the lanes for their `depth` best. Order is by score, then path, then position."""
+    """Ask the lanes for their `depth` best. Order is by score, then path, then position.
+
+    `further` are terms for the words lane besides the text's own, with what each counts.
+    """
     asked: dict[Lane, Callable[[], Sequence[Hit]]] = {}
     if "meaning" in lanes and vector is not None:
         query = vector
         asked["meaning"] = lambda: snapshot.meaning(query, allowed, depth)
     if "words" in lanes:
-        asked["words"] = lambda: snapshot.words(_unique(words(text)), allowed, depth)
+        asked["words"] = lambda: snapshot.words(_unique([*words(text), *further]), allowed, depth, further)
     if "code" in lanes:
         asked["code"] = lambda: snapshot.code(identifiers.asked(text), allowed, depth)
     hits = _ask(asked)

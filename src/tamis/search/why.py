@@ -6,7 +6,7 @@ from typing import Final
 from tamis.engine import Snapshot
 from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
 from tamis.model import Candidate, WhyNot
-from tamis.search.pipeline import STAGES, Embed, Means, Question, active_lanes, gather, means_of
+from tamis.search.pipeline import STAGES, Embed, Means, Question, active_lanes, gather, means_of, word
 from tamis.search.rerank import Rerank, Watched, no_reranker
 
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
@@ -52,7 +52,8 @@ def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, dep
     lanes = active_lanes(question, embed is not None)
     vector = embed(question.text) if embed and "meaning" in lanes else None
     allowed = snapshot.allow(question.filter)
-    _, fused = gather(snapshot, question, vector, lanes, allowed, depth)
+    wording = word(snapshot, question, vector, embed, allowed)
+    _, fused = gather(snapshot, question, wording, lanes, allowed, depth)
     return fused
 
 

@@ -14,9 +14,11 @@ _PAUSE: Final = 0.05
 
 
 @contextmanager
-def writer_lock(directory: Path, timeout: float, waiting: Callable[[str], None]) -> Iterator[None]:
+def writer_lock(
+    directory: Path, timeout: float, waiting: Callable[[str], None], name: str = "writer.lock"
+) -> Iterator[None]:
     """Hold the lock of an index. While somebody else has it, say who (once) and wait."""
-    handle = _acquire(directory, timeout, waiting)
+    handle = _acquire(directory, timeout, waiting, name)
     try:
         with storage_faults(directory):
             os.ftruncate(handle, 0)
@@ -26,14 +28,14 @@ def writer_lock(directory: Path, timeout: float, waiting: Callable[[str], None])
         os.close(handle)
 
 
-def _acquire(directory: Path, timeout: float, waiting: Callable[[str], None]) -> int:
+def _acquire(directory: Path, timeout: float, waiting: Callable[[str], None], name: str) -> int:
     """The lock file, open and locked."""
     deadline = time.monotonic() + timeout
     told = False
     while True:
         with storage_faults(directory):
-            handle = os.open(directory / "writer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if _lock(handle, directory / "writer.lock"):
+            handle = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if _lock(handle, directory / name):
             return handle
         holder = os.pread(handle, 80, 0).decode("utf-8", "replace") or "another process"
         os.close(handle)

@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine import Allowed, Edge, Hit
+from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit
 from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded.concepts import Vocabulary, most_common, open_vocabulary
 from tamis.engine.embedded.graph import Called, edges
 from tamis.engine.embedded.segment import Mask, Segment, dead_documents
 from tamis.engine.embedded.words import WordIndex
@@ -35,6 +36,7 @@ class View:
     segments: tuple[Segment, ...]
     documents: dict[str, dict[int, Facts]]  # by segment folder, read when a filter first asks
     allowed: dict[Filter, Allowed]
+    vocabulary: dict[str, Vocabulary | None] = field(default_factory=dict)  # by name, opened when first asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Rows:
     masks: tuple[Mask | None, ...]
     edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
     called: Called = field(default_factory=dict)
+    common: dict[tuple[int, int], Mask] = field(default_factory=dict)  # terms that are frequent among them
 
     def keep(self, edges: Mapping[str, tuple[Edge, ...]], called: Called) -> None:
         for known, new in ((self.edges, edges), (self.called, called)):
@@ -111,14 +114,21 @@ class EmbeddedSnapshot:
             hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
         return hits
 
-    def words(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
-        return self._ranked([segment.words for segment in self.view.segments], terms, allowed, depth)
+    def words(
+        self, terms: Sequence[str], allowed: Allowed, depth: int, weights: Mapping[str, float] = EVENLY
+    ) -> Sequence[Hit]:
+        return self._ranked([segment.words for segment in self.view.segments], terms, allowed, depth, weights)
 
     def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
         return self._ranked([segment.code for segment in self.view.segments], terms, allowed, depth)
 
     def _ranked(
-        self, indexes: Sequence[WordIndex], terms: Sequence[str], allowed: Allowed, depth: int
+        self,
+        indexes: Sequence[WordIndex],
+        terms: Sequence[str],
+        allowed: Allowed,
+        depth: int,
+        weights: Mapping[str, float] = EVENLY,
     ) -> Sequence[Hit]:
         wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
         masks = allowed.rows.masks
@@ -127,7 +137,10 @@ class EmbeddedSnapshot:
             for index, mask in zip(indexes, masks, strict=True)
         ]
         counts = [sum(len(of_segment[at][0]) for of_segment in found) for at in range(len(wanted))]
-        factors = [words.rarity(allowed.chunks, count) for count in counts]
+        factors = [
+            words.rarity(allowed.chunks, count) * weights.get(term, 1.0)
+            for term, count in zip(terms, counts, strict=True)
+        ]
         hits: list[Hit] = []
         for segment, index, mask, of_segment in zip(self.view.segments, indexes, masks, found, strict=True):
             if allowed.late:
@@ -135,6 +148,25 @@ class EmbeddedSnapshot:
             late_mask = mask if allowed.late else None
             hits += _hits(segment, *words.rank(segment.size, of_segment, factors, depth, late_mask))
         return hits
+
+    def concepts(
+        self, query: NDArray[np.float32], allowed: Allowed, depth: int, floor: int, most: int
+    ) -> Sequence[Concept] | None:
+        vocabulary = self.vocabulary()
+        if vocabulary is None or floor < vocabulary.floor:
+            return None
+        rows: Rows = allowed.rows
+        if (floor, most) not in rows.common:
+            rows.common[floor, most] = most_common(vocabulary.frequencies(rows.masks), floor, most)
+        return vocabulary.nearest(query, rows.common[floor, most], depth)
+
+    def vocabulary(self) -> Vocabulary | None:
+        """The concept vocabulary, if there is one that knows every segment."""
+        opened, name = self.view.vocabulary, str(self.view.facts.get("concepts", ""))
+        if name not in opened:
+            fingerprint = str(self.view.facts.get("fingerprint", ""))
+            opened[name] = open_vocabulary(name, self.view.segments, fingerprint)
+        return opened[name]
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         touching = self._touching(paths, allowed)

@@ -296,6 +296,11 @@ def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     return found
 
 
+def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
+    """The texts of chunks, alone."""
+    return dict(_select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
+
+
 def _texts(stored: str) -> tuple[str, ...]:
     """A list of texts as it is kept in a column; most are empty."""
     return tuple(json.loads(stored)) if stored else ()

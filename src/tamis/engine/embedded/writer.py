@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded import concepts, store, vectors, words
 from tamis.engine.embedded.arrays import sync_folder
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.segment import (
@@ -49,7 +49,9 @@ class Prepared:
     vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
 
 
-_OURS: Final = re.compile(r"\.gitignore|writer\.lock|segments|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?")
+_OURS: Final = re.compile(
+    r"\.gitignore|(?:writer|concepts)\.lock|segments|concepts|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?"
+)
 
 
 class Writer:
@@ -257,6 +259,8 @@ def _unfit(directory: Path) -> str:
         return "is a file, not a folder for an index"
     if (directory / "segments").is_symlink():
         return "has a link for its segments"
+    if (directory / "concepts").is_symlink():
+        return "has a link for its concepts"
     strange = (
         [name for name in os.listdir(directory) if not _OURS.fullmatch(name)] if directory.exists() else []
     )
@@ -267,6 +271,7 @@ def _discard(directory: Path) -> None:
     for name in ("index.db", "index.db-wal", "index.db-shm"):
         (directory / name).unlink(missing_ok=True)
     sweep(directory / "segments", set())
+    concepts.sweep(directory, "")
 
 
 def segments_to_merge(records: Sequence[SegmentRecord], most: int) -> list[SegmentRecord]:
