@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -158,11 +159,12 @@ class Corpus:
     ) -> Found:
         """Search. `None` means "as configured"; an empty list is the same as none.
 
+        `mmr` prefers passages that differ from those above them.
         `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
         `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
-        given.refuse_unbuilt(rerank=rerank, mmr=mmr)
+        given.refuse_unbuilt(rerank=rerank)
         names = self.names
         text, typed = parse_query(given.query_text(query), names)
         if not text.strip():
@@ -203,6 +205,7 @@ class Corpus:
             parents=given.of_kind(
                 usual.parents if expand_parents is None else expand_parents, "expand_parents", bool
             ),
+            mmr=given.of_kind(usual.mmr if mmr is None else mmr, "mmr", bool),
         )
         return self.ask(query, question, why_not)
 
@@ -218,6 +221,8 @@ class Corpus:
             max_chunks_per_doc=usual.max_chunks_per_doc,
             max_hops=usual.max_hops,
             parents=self.settings.chunking.parents,
+            mmr=usual.mmr_enabled,
+            now=time.time(),
             settings=usual,
             archive=self._penalty,
         )

@@ -145,6 +145,19 @@ class Candidate:
     score: float
     evidence: tuple[Evidence, ...]
     boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
+    also: tuple["Candidate", ...] = ()  # those that say the same, best first; it stands for them
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where else the text of a result stands, or nearly that."""
+
+    path: str
+    start_line: int
+    end_line: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +183,15 @@ class Result:
     evidence: tuple[Evidence, ...]
     boosts: dict[str, float] = field(default_factory=dict)
     matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
+    also_in: tuple[Place, ...] = ()  # what it stands for, best first
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "matched_lines"}
+        at_times = ("matched_lines", "also_in")
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in at_times}
         evidence = [{"lane": e.lane, "rank": e.rank, "score": e.score} for e in self.evidence]
-        shown = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        shown: dict[str, Any] = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        if self.also_in:
+            shown["also_in"] = [place.to_dict() for place in self.also_in]
         return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
 
 

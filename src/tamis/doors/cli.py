@@ -129,6 +129,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option(
     "--parents/--no-parents", default=None, help="Show the sections around what was found (chunking.parents)."
 )
+@click.option("--mmr/--no-mmr", default=None, help="Prefer passages that differ from those above them.")
 @click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
 @click.option("--related", is_flag=True, help="List what the best hits are linked with, and how.")
 @click.option(
@@ -174,6 +175,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "min_score": options["min_score"],
         "unique": options["unique"],
         "expand_parents": options["parents"],
+        "mmr": options["mmr"],
         "max_hops": options["hops"],
         "include_graph_context": options["related"],
         "filter": options["filter_text"],
