@@ -288,7 +288,8 @@ def test_invariants(meaning, words, question):
 def test_the_order_of_the_stages():
     """C46, R002-098, R002-100, R002-159, R002-160: boosts, threshold, same text, limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "archive", "threshold", "same text", "overlap", "per document", "parents", "limit",
+        "named", "recency", "archive", "threshold", "same text", "overlap", "near text",
+        "same meaning", "mmr", "per document", "parents", "limit",
     ]  # fmt: skip
 
 
