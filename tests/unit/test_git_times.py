@@ -142,7 +142,7 @@ def test_a_root_inside_a_repository_and_odd_names(repository):
     }
     write_files(repository.top, {**names, "outside.md": "alpha outside"})
     repository.commit()
-    with open_corpus(repository.top / "docs", search__ngram_dedup_enabled=False) as corpus:
+    with open_corpus(repository.top / "docs") as corpus:
         found = dates(corpus)
     assert found == {name.removeprefix("docs/"): iso_time(START + DAY) for name in names}
 

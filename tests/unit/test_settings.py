@@ -399,8 +399,7 @@ def _(make, _):
 def _(make, _):
     twins = {"a.md": "the same text", "b.md": "the  same\ntext"}
     for flag, shown in ((True, ["a.md"]), (False, ["a.md", "b.md"])):
-        flags = {"search__content_dedup_enabled": flag, "search__ngram_dedup_enabled": False}
-        assert paths(make(twins, **flags).search("same")) == shown
+        assert paths(make(twins, search__content_dedup_enabled=flag).search("same")) == shown
 
 
 @experiment("search.ngram_dedup_enabled", "search.ngram_dedup_threshold")
@@ -429,7 +428,7 @@ def _(make, _):
         ({"search__dedup_enabled": False}, 3),
         ({"search__dedup_enabled": True, "search__dedup_similarity_threshold": 0.1}, 1),
     ):
-        found = make(SAME_WORDS, search__ngram_dedup_enabled=False, **flags).search("grass")
+        found = make(SAME_WORDS, **flags).search("grass")
         assert len(found.results) == count
         assert found.stats["clusters_merged"] == 3 - count
 
@@ -442,7 +441,7 @@ def _(make, _):
         ({"search__mmr_enabled": True, "search__mmr_lambda": 1.0}, "c.md"),
         ({"search__mmr_enabled": True, "search__mmr_lambda": 0.1}, "b.md"),
     ):
-        found = make(SAME_WORDS, search__ngram_dedup_enabled=False, **flags).search("sheep grass meadow")
+        found = make(SAME_WORDS, **flags).search("sheep grass meadow")
         assert paths(found)[-1] == last
 
 
