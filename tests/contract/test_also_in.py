@@ -48,7 +48,9 @@ def test_as_text(corpus_of):
 
     assert "   also in 3 places: docs/b.md:4, notes/c.md:1, notes/d.md:1" in lines(FILES, **ON)
     assert "   also in 1 place: b.md:1" in lines({"a.md": TEXT, "b.md": TEXT})
-    assert "   also in 8 places: 1.md:1, 2.md:1, 3.md:1, ..." in lines({f"{n}.md": TEXT for n in range(9)})
+    assert "   also in 8 places: 1.md:1, 2.md:1, 3.md:1, ..." in lines(
+        {f"{n}.md": TEXT for n in range(9)}, model__name="none"
+    )
 
 
 def test_at_the_command_line(corpus_of, capsys):
