@@ -138,7 +138,8 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Pl
 
 def _dated_plan(root: Path, settings: Settings, plan: Plan, writer: Writer) -> tuple[Plan, Dates]:
     """The plan with files to look at again because git dates them otherwise now; their text stays."""
-    known, before = writer.dates(), str(writer.facts.get("git", ""))
+    known = writer.dates()
+    before = str(writer.facts.get("git", "")) if known else ""
     if settings.index.git_times:
         dates = commit_dates(root, plan.changed, plan.unchanged, known, before)
     else:

@@ -269,6 +269,7 @@ def test_a_history_that_takes_too_long_is_given_up_with_a_warning(repository, mo
         repository.commit(b="alpha two")
         (warning,) = corpus.refresh().warnings
         assert "took too long" in warning
+        assert len(corpus.rebuild().warnings) == 1, "made anew, it is asked again"
 
 
 def test_the_time_limit_ends_it(repository, tmp_path, monkeypatch):
