@@ -101,7 +101,7 @@ def stopped(monkeypatch):
 
 @pytest.mark.parametrize(("profile", "order"), [("off", "abc"), ("docs", "cba"), ("code", "cba")])
 def test_recent_documents_rise(tmp_path, stopped, profile, order):
-    """R001-034, R001-044, R001-045, R001-046, R001-053: ties by path become an order by age; the factor is in the boosts."""
+    """R001-034, R001-044..046, R001-053: ties by path become an order by age; the factor is in the boosts."""
     flags = {"model__name": "none", "search__recency_profile": profile, "search__code_search_enabled": False}
     with corpus_at(tmp_path, {"a": 400, "b": 20, "c": 2}, **flags) as corpus:
         found = corpus.search("grass")
