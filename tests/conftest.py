@@ -52,9 +52,13 @@ def as_lines(records: Sequence[object]) -> str:
 
 
 def test_settings(root: Path, **flags: object) -> Settings:
-    """Settings that depend on nothing but the arguments; the hashing embedder unless said otherwise."""
+    """Settings that depend on nothing but the arguments; the hashing embedder unless said otherwise.
+
+    Near texts are kept: the texts of most tests differ in a word or two, and that is their point.
+    """
     given = {name.replace("__", "."): value for name, value in flags.items()}
-    return load(root, {"model.name": "hashing"} | given, environment={"HOME": "/nonexistent"})
+    usual = {"model.name": "hashing", "search.ngram_dedup_enabled": False}
+    return load(root, usual | given, environment={"HOME": "/nonexistent"})
 
 
 test_settings.__test__ = False  # type: ignore[attr-defined]

@@ -10,7 +10,9 @@ from tamis.model import (
     Candidate,
     Facts,
     Found,
+    Parent,
     Passage,
+    Place,
     Related,
     Result,
     chunk_id,
@@ -85,7 +87,16 @@ def _result(
         boosts=dict(candidate.boosts),
         matched_lines=(passage.start_line, passage.end_line) if parent else None,
         score_source=candidate.score_source if question.rerank else None,
+        also_in=tuple(_places(candidate, shown)),
     )
+
+
+def _places(candidate: Candidate, shown: Passage | Parent) -> Iterator[Place]:
+    """Where else it stands. What shares lines with the text that is shown is no other place."""
+    for other in (each.passage for each in candidate.also):
+        apart = other.end_line < shown.start_line or shown.end_line < other.start_line
+        if apart or other.path != candidate.passage.path:
+            yield Place(other.path, other.start_line, other.end_line)
 
 
 def _implied_tags(passage: Passage) -> tuple[str, ...]:
@@ -104,13 +115,13 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
         "original_count": funnel["fused"],
         "after_threshold": funnel["threshold"],
         "after_content_dedup": funnel["overlap"],
-        "after_ngram_dedup": funnel["overlap"],
-        "after_dedup": funnel["overlap"],
+        "after_ngram_dedup": funnel["near text"],
+        "after_dedup": funnel["same meaning"],
         "after_doc_limit": funnel["per document"],
         "after_rerank": funnel["rerank"],
         "after_parent_expansion": funnel["parents"],
         "reranked": answer.reranked[0],
-        "clusters_merged": 0,
+        "clusters_merged": funnel["near text"] - funnel["same meaning"],
         "eligible_documents": answer.allowed.documents,
         "excluded_documents": documents - answer.allowed.documents,
         "scanned_chunks": answer.scanned,

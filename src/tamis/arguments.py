@@ -148,10 +148,3 @@ def score(value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
         raise UsageError(f"min_score is {value!r}", hint="allowed: 0 to 1")
     return float(value)
-
-
-def refuse_unbuilt(**asked: bool | int | None) -> None:
-    """These belong to the contract; until they are built, saying so beats ignoring them."""
-    for name, value in asked.items():
-        if value:
-            raise UsageError(f"{name} is not part of this version", hint=f"leave {name} out")

@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -24,6 +24,7 @@ from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
 from tamis.errors import IndexMismatch, rebuild_command
 from tamis.identifiers import IDENTIFIERS_VERSION
+from tamis.ingest.git import Dates, commit_dates, file_dates
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
 from tamis.ingest.isolated import CHILD
 from tamis.ingest.parse import PARSER_VERSION, parse
@@ -95,14 +96,15 @@ def build(
             writer.clear()
         check_belongs(root, directory, writer.facts)
         check_model(directory, writer.facts, name)
-        plan = make_plan(root, settings, writer.file_states())
+        plan, dates = _dated_plan(root, settings, make_plan(root, settings, writer.file_states()), writer)
         _drop_vanished(writer, plan, tally)
         tally.skipped += plan.skipped
         tally.warnings += plan.warnings
         tally.unchanged = len(plan.unchanged)
         if plan.changed:
             with closing(CHILD):  # a server that has indexed needs no grammars until files change
-                _index(writer, root, plan.changed, settings, lambda: load(name), progress, tally)
+                _index(writer, root, plan.changed, dates, settings, lambda: load(name), progress, tally)
+        writer.describe({"git": dates.edition})
         generation = writer.finish(tally.skipped)
     return Report(
         tally.indexed,
@@ -132,6 +134,20 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Pl
         else:
             changed.append(item)
     return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
+
+
+def _dated_plan(root: Path, settings: Settings, plan: Plan, writer: Writer) -> tuple[Plan, Dates]:
+    """The plan with files to look at again because git dates them otherwise now; their text stays."""
+    known = writer.dates()
+    before = str(writer.facts.get("git", "")) if known else ""
+    if settings.index.git_times:
+        dates = commit_dates(root, plan.changed, plan.unchanged, known, before)
+    else:
+        dates = file_dates(plan.unchanged, known, before)
+    moved = tuple(entry for entry in plan.unchanged if entry.path in dates.moved)
+    stay = tuple(entry for entry in plan.unchanged if entry.path not in dates.moved)
+    warnings = (*plan.warnings, dates.warning) if dates.warning else plan.warnings
+    return Plan((*plan.changed, *moved), stay, plan.skipped, warnings), dates
 
 
 def rules_of(root: Path, settings: Settings) -> Rules:
@@ -207,6 +223,7 @@ def _index(
     writer: Writer,
     root: Path,
     entries: Sequence[Entry],
+    dates: Dates,
     settings: Settings,
     load: Callable[[], Embedder | None],
     progress: Progress,
@@ -226,7 +243,7 @@ def _index(
     writer.describe({"pending": len(entries)})
     progress.start(len(entries))
     done = 0
-    for batch in _batches(_embedded(_read(writer, entries, settings, progress, tally), embedder)):
+    for batch in _batches(_embedded(_read(writer, entries, dates, settings, progress, tally), embedder)):
         done += len(batch)
         writer.put(batch, pending=len(entries) - done)
         tally.indexed += len(batch)
@@ -234,7 +251,12 @@ def _index(
 
 
 def _read(
-    writer: Writer, entries: Sequence[Entry], settings: Settings, progress: Progress, tally: _Tally
+    writer: Writer,
+    entries: Sequence[Entry],
+    dates: Dates,
+    settings: Settings,
+    progress: Progress,
+    tally: _Tally,
 ) -> Iterator[tuple[Document, FileState]]:
     """The documents that are new or changed; what turns out unchanged or unusable is tallied."""
     known, wanted = writer.file_states(), recipe(settings)
@@ -248,6 +270,7 @@ def _read(
             lost += [entry.path] if entry.path in known else []
             continue
         document, warning = parse(source, settings.chunking)
+        document = _dated(document, source, entry, dates)
         tally.warnings += [f"{entry.path}: {warning}"] if warning else []
         before, state = known.get(entry.path), _state(source, wanted)
         if before is not None and (before.hash, before.recipe) == (state.hash, wanted):
@@ -258,6 +281,15 @@ def _read(
     tally.removed += len(lost)
     writer.touch(touched)
     writer.remove(lost)
+
+
+def _dated(document: Document, source: Source, entry: Entry, dates: Dates) -> Document:
+    """With the time of its last commit, unless it states a date, or changed while we looked."""
+    time = dates.times.get(entry.path)
+    same = (source.size, source.mtime_ns) == (entry.size, entry.mtime_ns)
+    if time is None or document.front.modified is not None or not same:
+        return document
+    return replace(document, modified=time)
 
 
 def _embedded(

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -162,12 +163,12 @@ class Corpus:
     ) -> Found:
         """Search. `None` means "as configured"; an empty list is the same as none.
 
+        `mmr` prefers passages that differ from those above them.
         `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
         `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
         `rerank` puts the best in the order of a cross-encoder (`search.rerank_budget_ms` bounds its time).
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
-        given.refuse_unbuilt(mmr=mmr)
         names = self.names
         text, typed = parse_query(given.query_text(query), names)
         if not text.strip():
@@ -209,6 +210,7 @@ class Corpus:
                 usual.parents if expand_parents is None else expand_parents, "expand_parents", bool
             ),
             rerank=given.of_kind(usual.rerank if rerank is None else rerank, "rerank", bool),
+            mmr=given.of_kind(usual.mmr if mmr is None else mmr, "mmr", bool),
         )
         return self.ask(query, question, why_not)
 
@@ -225,6 +227,8 @@ class Corpus:
             max_hops=usual.max_hops,
             parents=self.settings.chunking.parents,
             rerank=usual.rerank_enabled,
+            mmr=usual.mmr_enabled,
+            now=time.time(),
             settings=usual,
             archive=self._penalty,
             synonyms=self._synonyms,

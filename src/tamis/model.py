@@ -152,6 +152,19 @@ class Candidate:
     evidence: tuple[Evidence, ...]
     boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
     score_source: ScoreSource = "fused"  # what `score` comes from; `raw_score` is the fusion's always
+    also: tuple["Candidate", ...] = ()  # those that say the same, best first; it stands for them
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where else the text of a result stands, or nearly that."""
+
+    path: str
+    start_line: int
+    end_line: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +191,17 @@ class Result:
     boosts: dict[str, float] = field(default_factory=dict)
     matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
     score_source: ScoreSource | None = None  # where reranking was asked for
+    also_in: tuple[Place, ...] = ()  # what it stands for, best first
 
     def to_dict(self) -> dict[str, Any]:
-        seldom = ("matched_lines", "score_source")
-        plain = {name: getattr(self, name) for name in self.__slots__ if name not in seldom}
+        at_times = ("matched_lines", "score_source", "also_in")
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in at_times}
         evidence = [each.to_dict() for each in self.evidence]
         shown: dict[str, Any] = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
-        shown |= {"score_source": self.score_source} if self.score_source else {}
+        if self.score_source:
+            shown["score_source"] = self.score_source
+        if self.also_in:
+            shown["also_in"] = [place.to_dict() for place in self.also_in]
         return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
 
 

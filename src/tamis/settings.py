@@ -59,6 +59,20 @@ class SearchSettings:
         0.0, "Results scored lower than this are dropped; 0 keeps all.", low=0, high=1
     )
     content_dedup_enabled: bool = key(True, "Keep only the best of passages with the same text.")
+    ngram_dedup_enabled: bool = key(True, "Keep only the best of passages with nearly the same text.")
+    ngram_dedup_threshold: float = key(
+        0.7, "Texts that share this part of their character trigrams are nearly the same.", low=0, high=1
+    )
+    dedup_enabled: bool = key(False, "Keep only the best of passages that mean the same (needs a model).")
+    dedup_similarity_threshold: float = key(
+        0.85, "Passages whose vectors have at least this cosine mean the same.", low=0, high=1
+    )
+    mmr_enabled: bool = key(
+        False, "Prefer passages that differ from those above them (MMR), instead of `dedup_enabled`."
+    )
+    mmr_lambda: float = key(
+        0.7, "How much of MMR is relevance; the rest is difference from those above.", low=0, high=1
+    )
     max_chunks_per_doc: int = key(0, "Passages one document may have in an answer; 0 is no limit.", low=0)
     workspace_filtering: str = key(
         "native",
@@ -81,6 +95,14 @@ class SearchSettings:
         "minilm",
         "The cross-encoder: minilm (`tamis[rerank]`), a folder with `model.onnx` and `tokenizer.json` "
         "(`./reranker`), or a name in the local Hugging Face cache (`org/name`).",
+    )
+    recency_profile: str = key(
+        "off",
+        "What the age of a document does to its score: `docs` raises what is younger than a month, `code` "
+        "also lowers what is older, `off` nothing.",
+    )
+    recency_bias: float = key(
+        0.5, "How strong the profile is: 0.5 as it stands, 0 not at all, 1 doubled.", low=0, high=1
     )
     exclude_archived: bool = key(True, "Leave archived documents out unless a search asks for them.")
     query_expansion_enabled: bool = key(
@@ -165,6 +187,9 @@ class IndexSettings:
     directory: str = key("", "Where the index is kept, from the root; empty is `.tamis` there.")
     max_file_bytes: int = key(2_000_000, "Larger files are skipped.", low=1)
     lock_timeout: float = key(30.0, "Seconds to wait while another process writes.", low=0)
+    git_times: bool = key(
+        True, "Date documents without a date of their own by their last commit, where git tracks them."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +428,7 @@ def _check_range(value: object, limits: Mapping[str, Any], name: str, source: st
 
 
 WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
+RECENCY_PROFILES: Final = ("docs", "code", "off")
 
 
 SYNONYMS: Final = ("off", "software", "wordnet")
@@ -417,6 +443,11 @@ def _check(settings: Settings) -> Settings:
     if way not in WORKSPACE_FILTERING:
         raise BadSetting(
             f"search.workspace_filtering is {way!r}", hint=f"allowed: {', '.join(WORKSPACE_FILTERING)}"
+        )
+    profile = settings.search.recency_profile
+    if profile not in RECENCY_PROFILES:
+        raise BadSetting(
+            f"search.recency_profile is {profile!r}", hint=f"allowed: {', '.join(RECENCY_PROFILES)}"
         )
     if not settings.search.semantic_weight and not settings.search.keyword_weight:
         raise BadSetting(

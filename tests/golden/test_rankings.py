@@ -15,6 +15,7 @@ import pytest
 
 from conftest import open_corpus, write_files
 from judged import TOPICS, documents, judgements, questions, topic_of
+from tamis.settings import SearchSettings
 
 RANKINGS = Path(__file__).parent / "rankings"
 LONG_AGO = 1_767_225_600  # 2026-01-01: documents without a date of their own have that of their file
@@ -26,7 +27,8 @@ def corpus(tmp_path_factory):
     root = write_files(tmp_path_factory.mktemp("judged"), documents())
     for file in root.rglob("*.md"):
         os.utime(file, (LONG_AGO, LONG_AGO))
-    with open_corpus(root, model__name="none") as opened:
+    near = SearchSettings().ngram_dedup_enabled  # as everybody has it
+    with open_corpus(root, model__name="none", search__ngram_dedup_enabled=near) as opened:
         yield opened
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -334,6 +335,65 @@ def test_the_law_holds_for_questions_in_other_words():
 
     check()
     assert all(shown[kind] > 20 for kind in ("expanded", "otherwise", "synonyms")), shown
+
+
+NOW = DAYS["2026-06-30"] + 5 * DAY
+STAGES_ON = {
+    "search__ngram_dedup_enabled": True,
+    "search__ngram_dedup_threshold": 0.5,
+    "search__dedup_enabled": True,
+    "search__dedup_similarity_threshold": 0.7,
+    "search__recency_profile": "code",
+    "search__recency_bias": 0.8,
+}
+
+
+@pytest.mark.parametrize("mmr", [False, True], ids=["same meaning", "mmr"])
+def test_the_law_holds_with_every_stage_on(mmr, monkeypatch):
+    """R000-035, R000-036, R002-154, R002-168, C46: what one stage does to a passage is not up to others."""
+    monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
+    flags = {**SMALL_CHUNKS, **STAGES_ON, "search__mmr_enabled": mmr, "search__mmr_lambda": 0.4}
+    shown: Counter[str] = Counter()
+
+    @examples(40)
+    @given(cases(), st.lists(questions, min_size=2, max_size=3))
+    def check(case, asked):
+        files, chosen = case
+        with corpus_of(files, in_steps=True, sizes=flags) as whole:
+            for filter in chosen:  # noqa: A001
+                kept = kept_by(filter, files, flags)
+                names = numbered_back(filter, kept, flags)
+                with corpus_of(kept, sizes=flags, only=filter) as part:
+                    for question in asked:
+                        found = whole.search(**question, filter=str(filter), exclude_archived=False)
+                        alone = part.search(**question, exclude_archived=False)
+                        assert comparable(found) == comparable(alone, names), str(filter)
+                        assert {
+                            place.path for result in found.results for place in result.also_in
+                        } <= kept.keys()
+                        counts = [found.stats[name] for name in FUNNEL]
+                        assert counts == sorted(counts, reverse=True)
+                        scores = [result.score for result in found.results]
+                        assert scores == sorted(scores, reverse=True)
+                        shown.update(_stages_of(found))
+
+    check()
+    expected = {"near text", "recency", "also in", "out of order" if mmr else "same meaning"}
+    assert {kind for kind, count in shown.items() if count > 20} >= expected
+
+
+def _stages_of(found: Found) -> Iterator[str]:
+    stats, results = found.stats, found.results
+    if stats["after_ngram_dedup"] < stats["after_content_dedup"]:
+        yield "near text"
+    if stats["clusters_merged"]:
+        yield "same meaning"
+    if any("recency" in result.boosts for result in results):
+        yield "recency"
+    if any(result.also_in for result in results):
+        yield "also in"
+    if any(one.raw_score < two.raw_score for one, two in pairwise(results)):
+        yield "out of order"
 
 
 def _kinds_of(found: Found) -> Iterator[str]:

@@ -304,7 +304,19 @@ QUESTIONS = st.builds(
     limit=st.integers(1, 12),
     min_score=st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
     max_chunks_per_doc=st.integers(0, 3),
-    settings=st.builds(SearchSettings, content_dedup_enabled=st.booleans()),
+    settings=st.builds(
+        SearchSettings,
+        content_dedup_enabled=st.booleans(),
+        ngram_dedup_enabled=st.booleans(),
+        ngram_dedup_threshold=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+        dedup_enabled=st.booleans(),
+        dedup_similarity_threshold=st.sampled_from([0.0, 0.85, 1.0]),
+        mmr_lambda=st.sampled_from([0.0, 0.5, 0.7, 1.0]),
+        recency_profile=st.sampled_from(["docs", "code", "off"]),
+        recency_bias=st.sampled_from([0.0, 0.5, 1.0]),
+    ),
+    mmr=st.booleans(),
+    now=st.none() | st.sampled_from([0.0, 3e6, 1e9]),
     archive=st.just(ArchivePenalty.of(ArchiveSettings())),
     without=st.frozensets(st.sampled_from(sorted(STAGES))),
 )
@@ -315,6 +327,17 @@ ROWS = st.lists(
     unique_by=lambda row: row[:2],
     max_size=15,
 )
+
+
+def assert_nothing_is_counted_twice(fused, results):
+    """A passage is a result, or goes along with one, or neither; never both, and never with two."""
+    stands = [each.passage.position for result in results for each in (result, *result.also)]
+    assert len(stands) == len(set(stands))
+    assert set(stands) <= {each.passage.position for each in fused}
+
+
+VECTORS = {"x": (1.0, 0.0), "y": (0.9, 0.4), "z": (0.0, 0.0)}
+by_letters = Means(lambda rows: np.array([VECTORS[each.passage.content] for each in rows], np.float32))
 
 
 @LAW
@@ -329,11 +352,14 @@ def test_invariants(meaning, words, question):
     fused = fuse(rankings, BOTH, 60)
     funnel = {"fused": len(fused)}
     spent = {}
-    results = run_stages(fused, question, MEANS, funnel, spent)
+    results = run_stages(fused, question, by_letters, funnel, spent)
     scores = [each.score for each in results]
-    assert all(0.0 <= score <= 1.0 for score in scores)
+    assert all(0.0 <= score <= question.largest_factor for score in scores)  # cut to 1 where they are shown
     assert scores == sorted(scores, reverse=True)
-    assert [each.raw_score for each in results] == sorted((each.raw_score for each in results), reverse=True)
+    if not question.mmr:
+        raw = [each.raw_score for each in results]
+        assert raw == sorted(raw, reverse=True)
+    assert_nothing_is_counted_twice(fused, results)
     assert list(funnel) == ["fused", *STAGES]
     assert list(spent) == list(STAGES)
     assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
@@ -350,10 +376,11 @@ def test_invariants(meaning, words, question):
 
 
 def test_the_order_of_the_stages():
-    """C46, C53, R002-098, R002-100, R002-141, R002-159, R002-160: boosts, threshold, same text, limits."""
+    """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168: boosts,
+    threshold, the same said twice (the cheap stages first), limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "archive", "threshold", "same text", "overlap", "per document", "rerank", "parents",
-        "limit",
+        "named", "recency", "archive", "threshold", "same text", "overlap", "near text",
+        "same meaning", "mmr", "per document", "rerank", "parents", "limit",
     ]  # fmt: skip
 
 

@@ -47,6 +47,8 @@ def two_values(name: str) -> tuple[Any, Any]:
         return "post", "hybrid"
     if name == "search.synonyms":
         return "software", "wordnet"
+    if name == "search.recency_profile":
+        return "docs", "code"
     if isinstance(default, bool):
         return not default, default
     if limits["high"] == 1:
@@ -208,6 +210,8 @@ def test_words_for_true(word, tmp_path):
         ("[chunking]\nmax_chars = 50", "100 or more"),
         ("[chunking]\nmin_chars = 2000", "must not exceed"),
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
+        ("[search]\nrecency_profile = 'none'", "docs, code, off"),
+        ("[search]\nmmr_lambda = 1.5", "0 to 1"),
         ("[chunking]\noverlap_chars = 800", "half"),
         ("[chunking]\nparent_overlap_chars = 1100", "half"),
         ("[chunking]\nchild_min_chars = 700", "must not exceed"),
@@ -225,7 +229,7 @@ def test_a_bad_file_is_a_fault_that_says_what_to_do(toml, said, tmp_path):
     with pytest.raises(BadSetting) as caught:
         load(tmp_path, {}, {"HOME": "/nonexistent"})
     assert said in caught.value.hint
-    assert re.search(r"tamis\.toml|chunking sizes|workspace_filtering", caught.value.message)
+    assert re.search(r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile", caught.value.message)
 
 
 @pytest.mark.parametrize(
@@ -447,8 +451,73 @@ def _(make, _):
 @experiment("search.content_dedup_enabled")
 def _(make, _):
     twins = {"a.md": "the same text", "b.md": "the  same\ntext"}
-    assert paths(make(twins, search__content_dedup_enabled=True).search("same")) == ["a.md"]
-    assert paths(make(twins, search__content_dedup_enabled=False).search("same")) == ["a.md", "b.md"]
+    for flag, shown in ((True, ["a.md"]), (False, ["a.md", "b.md"])):
+        assert paths(make(twins, search__content_dedup_enabled=flag).search("same")) == shown
+
+
+@experiment("search.ngram_dedup_enabled", "search.ngram_dedup_threshold")
+def _(make, _):
+    """R002-106, R002-107, C45: one letter of a sentence is no other text, unless nothing but all will do."""
+    texts = {
+        name: f"The sheep eats {grass} on the meadow."
+        for name, grass in (("a.md", "grass"), ("b.md", "Gras"))
+    }
+    for flags, count in (
+        ({"search__ngram_dedup_enabled": True}, 1),
+        ({"search__ngram_dedup_enabled": False}, 2),
+        ({"search__ngram_dedup_enabled": True, "search__ngram_dedup_threshold": 0.95}, 2),
+    ):
+        assert len(make(texts, **flags).search("sheep").results) == count
+
+
+SAME_WORDS = {"a.md": "grass sheep meadow", "b.md": "meadow grass sheep", "c.md": "grass in a zoo"}
+
+
+@experiment("search.dedup_enabled", "search.dedup_similarity_threshold")
+def _(make, _):
+    """R002-097, R002-105, C40, C43: the hashing embedder takes texts of the same words for the same."""
+    for flags, count in (
+        ({"search__dedup_enabled": True}, 2),
+        ({"search__dedup_enabled": False}, 3),
+        ({"search__dedup_enabled": True, "search__dedup_similarity_threshold": 0.1}, 1),
+    ):
+        found = make(SAME_WORDS, **flags).search("grass")
+        assert len(found.results) == count
+        assert found.stats["clusters_merged"] == 3 - count
+
+
+@experiment("search.mmr_enabled", "search.mmr_lambda")
+def _(make, _):
+    """R002-148, R002-149, C63."""
+    for flags, last in (
+        ({"search__mmr_enabled": False}, "c.md"),
+        ({"search__mmr_enabled": True, "search__mmr_lambda": 1.0}, "c.md"),
+        ({"search__mmr_enabled": True, "search__mmr_lambda": 0.1}, "b.md"),
+    ):
+        found = make(SAME_WORDS, **flags).search("sheep grass meadow")
+        assert paths(found)[-1] == last
+
+
+@experiment("search.recency_profile", "search.recency_bias")
+def _(make, _):
+    """R002-179, C29, C62: a file of just now."""
+    for profile, bias, factor in (
+        ("off", 0.5, None), ("docs", 0.5, 1.2), ("code", 0.5, 1.5), ("code", 0.0, None), ("code", 1.0, 2.0),
+    ):  # fmt: skip
+        found = make(ANIMALS, search__recency_profile=profile, search__recency_bias=bias).search("grass")
+        for result in found.results:
+            assert result.boosts.get("recency") == (factor and pytest.approx(factor))
+
+
+@experiment("index.git_times")
+def _(make, folder):
+    """C29: shown with real repositories in test_git_times.py; here, that git is asked or not."""
+    for flag in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            asked = []
+            patch.setattr("tamis.ingest.git.tracked", asked.append)
+            make(ANIMALS, index__git_times=flag)
+        assert bool(asked) is flag
 
 
 @experiment("search.max_chunks_per_doc")

@@ -132,6 +132,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option(
     "--rerank/--no-rerank", default=None, help="Put the best in a cross-encoder's order (search.rerank_*)."
 )
+@click.option("--mmr/--no-mmr", default=None, help="Prefer passages that differ from those above them.")
 @click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
 @click.option("--related", is_flag=True, help="List what the best hits are linked with, and how.")
 @click.option(
@@ -178,6 +179,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "unique": options["unique"],
         "expand_parents": options["parents"],
         "rerank": options["rerank"],
+        "mmr": options["mmr"],
         "max_hops": options["hops"],
         "include_graph_context": options["related"],
         "filter": options["filter_text"],

@@ -7,11 +7,12 @@ from typing import Final
 import click
 
 from tamis.corpus import Status
-from tamis.model import Found, Related, Report, Result
+from tamis.model import Found, Place, Related, Report, Result
 
 _SNIPPET_LINES = 8
 _SNIPPET_WIDTH = 160
 _SHOWN_WARNINGS = 10
+_SHOWN_PLACES = 3
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -46,6 +47,8 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
     yield from (f"   {line}" for line in snippet(result.content))
     if result.matched_lines:
         yield click.style("   found in lines {}-{} of it".format(*result.matched_lines), dim=True)
+    if result.also_in:
+        yield click.style(f"   {_also_in(result.also_in)}", dim=True)
     if explain:
         for evidence in result.evidence:
             yield click.style(
@@ -56,6 +59,14 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
         if result.score_source == "rerank":
             yield click.style(f"   rerank: score {result.score:.4f}", dim=True)
     yield ""
+
+
+def _also_in(places: Sequence[Place]) -> str:
+    """`also in 2 places: a.md:3, b.md:7`."""
+    shown = ", ".join(f"{place.path}:{place.start_line}" for place in places[:_SHOWN_PLACES])
+    more = ", ..." if len(places) > _SHOWN_PLACES else ""
+    count = "1 place" if len(places) == 1 else f"{len(places)} places"
+    return visible(f"also in {count}: {shown}{more}")
 
 
 def _related(context: Sequence[Related]) -> Iterator[str]:
@@ -84,7 +95,7 @@ def _funnel(found: Found) -> Iterator[str]:
     yield f"eligible: {stats['eligible_documents']} documents, {stats['excluded_documents']} kept out"
     yield (
         f"funnel:   {stats['original_count']} fused, {stats['after_threshold']} above the threshold, "
-        f"{stats['after_content_dedup']} different texts, "
+        f"{stats['after_dedup']} different texts, "
         f"{stats['after_doc_limit']} within the limit per document, "
         f"{len(found.results)} shown"
     )

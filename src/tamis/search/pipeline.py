@@ -19,12 +19,16 @@ from tamis.identifiers import asked, wanted_names
 from tamis.model import Candidate, Lane, Parent
 from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names, boosted
 from tamis.search.classify import query_type
+from tamis.search.diverse import diversified, same_meaning
 from tamis.search.expand import Expansion, Wording, worded
 from tamis.search.fuse import REACH, Ranking, Sources, best_possible, confidence, fuse
+from tamis.search.near import near_texts
+from tamis.search.recency import most_for_recency, recency
 from tamis.search.rerank import Rerank, Watched, no_reranker, reranked
 from tamis.search.retrieve import Reached, Retrieved, linked, retrieve
 from tamis.search.select import (
     above_threshold,
+    collapsed,
     limited_per_document,
     one_per_parent,
     without_overlap,
@@ -50,6 +54,8 @@ class Question:
     graph_context: bool = False  # tell what the links lane reached
     parents: bool = False  # show the sections around what was found
     rerank: bool = False  # put the best in the order of a cross-encoder
+    mmr: bool = False  # prefer what differs, instead of dropping what means the same
+    now: float | None = None  # when it is asked, in seconds since the epoch; None: age does not count
     settings: SearchSettings = SearchSettings()
     archive: ArchivePenalty = NO_PENALTY
     synonyms: Synonyms = NO_SYNONYMS
@@ -69,6 +75,21 @@ class Question:
         factor, names = self.settings.named_boost, Names.of(wanted_names(self.text))
         return lambda candidate: factor if names.fit(candidate.passage) else 1.0
 
+    @property
+    def recency_factor(self) -> Callable[[Candidate], float]:
+        """What it is worth to be recent."""
+        now, profile, bias = self.now, self.settings.recency_profile, self.settings.recency_bias
+        if now is None:
+            return lambda _: 1.0
+        return lambda candidate: recency(profile, bias, candidate.passage.modified, now)
+
+    @property
+    def largest_factor(self) -> float:
+        """The most that boosts can make of a passage's score."""
+        named = max(1.0, self.settings.named_boost) if wanted_names(self.text) else 1.0
+        young = most_for_recency(self.settings.recency_profile, self.settings.recency_bias)
+        return named * (1.0 if self.now is None else young)
+
 
 @dataclass(frozen=True, slots=True)
 class Means:
@@ -78,8 +99,35 @@ class Means:
     rerank: Rerank = no_reranker
 
 
+def _without_near_text(candidates: Sequence[Candidate], ask: Question, _: Means) -> Sequence[Candidate]:
+    if not ask.settings.ngram_dedup_enabled:
+        return candidates
+    texts = [candidate.passage.content for candidate in candidates]
+    return collapsed(candidates, near_texts(texts, ask.settings.ngram_dedup_threshold))
+
+
+def _without_same_meaning(
+    candidates: Sequence[Candidate], ask: Question, means: Means
+) -> Sequence[Candidate]:
+    if not ask.settings.dedup_enabled or ask.mmr or not candidates:
+        return candidates
+    threshold = ask.settings.dedup_similarity_threshold
+    return collapsed(candidates, same_meaning(means.vectors(candidates), threshold))
+
+
+def _by_mmr(candidates: Sequence[Candidate], ask: Question, means: Means) -> Sequence[Candidate]:
+    """Of the first so many; what ranks lower could rise only for being off the point."""
+    if not ask.mmr or not candidates:
+        return candidates
+    first = candidates[: max(_LEAST_DIVERSIFIED, 4 * ask.limit)]
+    return diversified(candidates, means.vectors(first), ask.settings.mmr_lambda)
+
+
+_LEAST_DIVERSIFIED: Final = 50
+
 STAGES: Final[Mapping[str, Stage]] = {
     "named": lambda candidates, ask, _: boosted(candidates, "named", ask.named_factor),
+    "recency": lambda candidates, ask, _: boosted(candidates, "recency", ask.recency_factor),
     "archive": lambda candidates, ask, _: boosted(candidates, "archive", ask.archive.factor),
     "threshold": lambda candidates, ask, _: above_threshold(candidates, ask.min_score),
     "same text": lambda candidates, ask, _: (
@@ -88,6 +136,9 @@ STAGES: Final[Mapping[str, Stage]] = {
     "overlap": lambda candidates, ask, _: (
         without_overlap(candidates) if ask.settings.content_dedup_enabled else candidates
     ),
+    "near text": _without_near_text,
+    "same meaning": _without_same_meaning,
+    "mmr": _by_mmr,
     "per document": lambda candidates, ask, _: limited_per_document(candidates, ask.max_chunks_per_doc),
     "rerank": lambda candidates, ask, means: (
         reranked(candidates, ask.text, ask.settings, means.rerank) if ask.rerank else candidates
@@ -276,15 +327,15 @@ def _wants_more(
     if retrieved.exhausted:
         return False
     k, sources = question.settings.rrf_k_constant, Sources.of(question.settings)
-    # What has not been seen yet may turn out to be what the question names.
-    factor = max(1.0, question.settings.named_boost) if wanted_names(question.text) else 1.0
+    # What has not been seen yet may turn out to be what the question names, or written today.
+    factor = question.largest_factor
     deeper: dict[Lane, float] = {
         lane: factor * lanes[lane] * _last_word(lane, ranking, sources) / (k + depth + 1)
         for lane, ranking in retrieved.rankings.items()
         if lane != "links"
     }
     if len(candidates) >= question.limit:
-        return candidates[-1].raw_score < max(deeper.values())
+        return min(each.raw_score for each in candidates) < max(deeper.values())
     least = question.min_score * best_possible(retrieved.rankings, lanes, k, sources)
     if "threshold" in question.without or sum(deeper.values()) >= least:
         return True

@@ -4,6 +4,7 @@ import sys
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
@@ -20,10 +21,29 @@ def above_threshold(candidates: Sequence[Candidate], least: float) -> list[Candi
 
 def without_same_text(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The best of each group whose texts differ in white space alone (P8, C73)."""
-    best: dict[bytes, Candidate] = {}
-    for candidate in candidates:
-        best.setdefault(candidate.passage.content_hash, candidate)
-    return list(best.values())
+    best: dict[bytes, int] = {}
+    hashes = (candidate.passage.content_hash for candidate in candidates)
+    return collapsed(candidates, [best.setdefault(each, at) for at, each in enumerate(hashes)])
+
+
+def collapsed(candidates: Sequence[Candidate], best: Sequence[int]) -> list[Candidate]:
+    """One for each group; `best` tells for each candidate which one stands for it, maybe itself.
+
+    What it stands for goes along with it, with all that those stood for themselves.
+    """
+    groups: dict[int, list[Candidate]] = {}
+    for at, candidate in zip(best, candidates, strict=True):
+        groups.setdefault(at, []).append(candidate)
+    return [_standing(candidates[at], group) for at, group in groups.items()]
+
+
+def _standing(best: Candidate, group: Sequence[Candidate]) -> Candidate:
+    if len(group) == 1:
+        return best
+    others = [each for candidate in group for each in (replace(candidate, also=()), *candidate.also)]
+    others = [each for each in others if each.passage.position != best.passage.position]
+    others.sort(key=lambda each: (-each.raw_score, each.passage.position))
+    return replace(best, also=tuple(others))
 
 
 def without_overlap(candidates: Sequence[Candidate]) -> list[Candidate]:

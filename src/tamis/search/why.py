@@ -62,21 +62,23 @@ def _lost_at(means: Means, question: Question, fused: Sequence[Candidate], path:
     for name, stage in STAGES.items():
         after = before if name in question.without else stage(before, question, means)
         if not any(candidate.passage.path == path for candidate in after):
-            return WhyNot(path, *_reason(name, question, before, path))
+            return WhyNot(path, *_reason(name, question, before, after, path))
         before = after
     place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
     return WhyNot(path, "shown", f"it is result {place}")
 
 
-def _reason(stage: str, question: Question, before: Sequence[Candidate], path: str) -> tuple[str, str]:
+def _reason(
+    stage: str, question: Question, before: Sequence[Candidate], after: Sequence[Candidate], path: str
+) -> tuple[str, str]:
     best = next(candidate for candidate in before if candidate.passage.path == path)
     if stage == "threshold":
         return (
             "below the threshold",
             f"its best score is {best.score:.3f}, below {question.min_score:g}",
         )
-    if stage == "same text":
-        twin = next(c for c in before if c.passage.content_hash == best.passage.content_hash)
-        return "same text", f"shown from {twin.passage.path} instead"
+    for candidate in after:
+        if any(each.passage.position == best.passage.position for each in candidate.also):
+            return stage, f"shown from {candidate.passage.path} instead"
     place = next(at for at, candidate in enumerate(before, start=1) if candidate.passage.path == path)
     return "ranked lower", f"its best passage is number {place}, the limit is {question.limit}"

@@ -271,6 +271,11 @@ def file_states(connection: Connection) -> dict[str, FileState]:
     return {path: FileState(*state) for path, *state in rows}
 
 
+def dates(connection: Connection) -> dict[str, float]:
+    """The dates of documents, by path."""
+    return dict(connection.execute("SELECT path, modified FROM documents"))
+
+
 def segment_facts(connection: Connection, segment: int) -> dict[int, Facts]:
     """What filters may ask of a segment's living documents, by their place in it."""
     rows = connection.execute(

@@ -71,6 +71,9 @@ class Writer:
     def file_states(self) -> dict[str, FileState]:
         return store.file_states(self.connection)
 
+    def dates(self) -> dict[str, float]:
+        return store.dates(self.connection)
+
     def describe(self, values: Mapping[str, Any]) -> None:
         """Record facts about the index that are no generation of their own."""
         with self._transaction():

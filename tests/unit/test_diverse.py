@@ -1,0 +1,277 @@
+"""Same meaning and MMR against plain implementations, and their formulas by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.model import Candidate, Passage
+from tamis.search.diverse import diversified, mmr_order, same_meaning
+from tamis.search.pipeline import STAGES, Means, Question
+from tamis.settings import SearchSettings
+from tamis.text import text_hash
+
+LAW = settings(deadline=None, derandomize=True, database=None, max_examples=300)
+
+
+def candidate(number: int, score: float) -> Candidate:
+    text = f"text {number}"
+    row = Passage(f"f{number}.md", 0, text, text_hash(text), "", 1, 2, "documentation", None, 0.0, ())
+    return Candidate(row, score / 50, score, ())
+
+
+def at_angles(*degrees):
+    return np.array([[math.cos(math.radians(d)), math.sin(math.radians(d))] for d in degrees], np.float32)
+
+
+def cosine(one, two):
+    lengths = math.hypot(*map(float, one)) * math.hypot(*map(float, two))
+    products = (float(a) * float(b) for a, b in zip(one, two, strict=True))
+    return math.fsum(products) / lengths if lengths else 0.0
+
+
+# --- Same meaning --------------------------------------------------------------------------------------
+
+
+def test_greedy_against_what_is_kept():
+    """R002-095, C40: 30 degrees are 0.87, 40 are 0.77. The third is near the second, which is not kept."""
+    assert same_meaning(at_angles(0, 30, 60, 90, 61), 0.85) == [0, 0, 2, 2, 2]
+    assert same_meaning(at_angles(0, 40, 80), 0.85) == [0, 1, 2]
+
+
+def test_at_the_threshold_counts():
+    """C40: `>=`."""
+    exact = np.array([[1, 0], [0.6, 0.8], [0.8, 0.6]], np.float64)
+    assert same_meaning(exact, 0.8) == [0, 1, 0]
+    assert same_meaning(exact, 0.81) == [0, 1, 1]
+    same = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]], np.float32)
+    assert same_meaning(same, 1.0) == [0, 0]
+
+
+def test_without_a_vector_it_stays():
+    """R002-095: no model (rows of width 0), or nothing to embed (zeros)."""
+    assert same_meaning(np.zeros((3, 0), np.float32), 0.85) == [0, 1, 2]
+    assert same_meaning(np.array([[0, 0], [1, 0], [0, 0], [1, 0]], np.float32), 0.0) == [0, 1, 2, 1]
+
+
+rows = st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), max_size=12)
+
+
+@LAW
+@given(rows, st.sampled_from([0.0, 0.3, 0.51, 0.85, 0.97]))
+def test_same_meaning_against_the_naive_way(vectors, threshold):
+    """R002-095: with sums that lose nothing; thresholds that no cosine of these vectors comes near."""
+    kept, expected = [], []
+    for at, vector in enumerate(vectors):
+        cosines = {k: cosine(vectors[k], vector) for k in kept}
+        if any(abs(value - threshold) < 1e-6 for value in cosines.values()):
+            return
+        near = (k for k in kept if any(vector) and cosines[k] >= threshold)
+        expected.append(next(near, at))
+        kept += [at] if expected[-1] == at and any(vector) else []
+    assert same_meaning(np.array(vectors, np.float32).reshape(-1, 3), threshold) == expected
+
+
+def test_a_decision_does_not_depend_on_the_rows_beside():
+    """The law: the same pair is decided alike among others, to the last bit."""
+    dice = np.random.default_rng(1)
+    vectors = dice.normal(size=(200, 384)).astype(np.float32)
+    for _ in range(50):
+        one, two = dice.choice(200, 2, replace=False)
+        pair = vectors[[one, two]]
+        exact = float((pair[0].astype(float) * pair[1].astype(float)).sum())
+        exact /= math.sqrt(
+            float((pair[0].astype(float) ** 2).sum()) * float((pair[1].astype(float) ** 2).sum())
+        )
+        threshold = max(exact, 0.0)
+        far = dice.normal(size=(30, 384)).astype(np.float32)
+        far -= (far @ pair[1])[:, None] * pair[1] / float(pair[1] @ pair[1])  # at right angles to the second
+        alone = same_meaning(pair, threshold)[1]
+        beside = same_meaning(np.vstack([pair[:1], far - 2 * pair[1], pair[1:]]), threshold)[-1]
+        assert (alone == 0) == (beside == 0)
+
+
+# --- MMR -------------------------------------------------------------------------------------------------
+
+
+def naive_mmr(scores, vectors, weight):
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    relevance = [(score - low) / (high - low) if high > low else 1.0 for score in scores]
+    left = [at for at, vector in enumerate(vectors) if any(vector)]
+    order = []
+    while left:
+        gains = [
+            weight * relevance[at]
+            - (1 - weight) * max((max(0.0, cosine(vectors[at], vectors[o])) for o in order), default=0.0)
+            for at in left
+        ]
+        best = max(gains)
+        if sum(best - gain < 1e-9 for gain in gains) > 1 and len(set(gains)) > 1:
+            return None  # too close to call by another arithmetic
+        order.append(left.pop(gains.index(best)))
+    return order + [at for at in range(len(vectors)) if at not in order]
+
+
+@LAW
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.lists(st.integers(-3, 3), min_size=3, max_size=3)), max_size=9),
+    st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]),
+)
+def test_mmr_against_the_naive_way(candidates, weight):
+    """R002-146, R002-147, C63."""
+    scores = sorted((score for score, _ in candidates), reverse=True)
+    vectors = [vector for _, vector in candidates]
+    expected = naive_mmr(scores, vectors, weight)
+    if expected is not None:
+        assert mmr_order(scores, np.array(vectors, np.float32).reshape(-1, 3), weight) == expected
+
+
+def test_mmr_by_hand():
+    """R002-146: relevance 1, 5/6, 0; cosines with the first 0.98 and 0: the second has -0.08, or 0.47."""
+    vectors = at_angles(0, 10, 90)
+    assert mmr_order([1.0, 0.9, 0.4], vectors, 0.5) == [0, 2, 1]
+    assert mmr_order([1.0, 0.9, 0.4], vectors, 0.8) == [0, 1, 2]
+    assert mmr_order([1.0, 0.9, 0.4, 0.0], np.vstack([vectors, at_angles(180)]), 0.5) == [0, 2, 3, 1]
+    assert mmr_order([1.0, 0.9, 0.4, 0.0], np.vstack([vectors, at_angles(180)]), 1.0) == [0, 1, 2, 3]
+
+
+def test_relevance_is_rescaled():
+    """C63: fused scores of some 0.02 weigh as much as scores of 20; otherwise lambda would do nothing."""
+    vectors = at_angles(0, 5, 80, 90)
+    orders = {
+        tuple(mmr_order([s * factor for s in (1.0, 0.9, 0.5, 0.4)], vectors, 0.5)) for factor in (0.02, 1, 64)
+    }
+    assert len(orders) == 1 and orders != {(0, 1, 2, 3)}
+
+
+def test_opposites_are_not_preferred():
+    """C63: a negative cosine counts as none."""
+    assert mmr_order([1.0, 0.5, 0.4], at_angles(0, 90, 180), 0.5) == [0, 1, 2]
+
+
+def test_respects_lambda():
+    """R002-150: with 1, relevance alone; with 0, difference alone (after the first)."""
+    vectors = at_angles(0, 1, 2, 45, 90)
+    scores = [0.9, 0.8, 0.7, 0.6, 0.5]
+    assert mmr_order(scores, vectors, 1.0) == [0, 1, 2, 3, 4]
+    assert mmr_order(scores, vectors, 0.0)[:3] == [0, 4, 3]
+
+
+def test_what_has_no_vector_is_appended():
+    """C63, R002-150: and nothing comes of nothing."""
+    vectors = np.array([[0, 0], [1, 0], [0, 0], [0, 1]], np.float32)
+    assert mmr_order([4.0, 3.0, 2.0, 1.0], vectors, 0.7) == [1, 3, 0, 2]
+    assert mmr_order([2.0, 1.0], np.zeros((2, 0), np.float32), 0.7) == [0, 1]
+    assert mmr_order([], np.zeros((0, 0), np.float32), 0.7) == []
+
+
+def test_more_diverse_than_a_threshold():
+    """R002-150, R002-151: with lambda 0.5 the first three lie wider apart than what dedup leaves first."""
+    angles = (0, 33, 66, 40, 120, 20)
+    vectors, scores = at_angles(*angles), [1.0, 0.98, 0.96, 0.94, 0.92, 0.9]
+
+    def spread(order):
+        return max(cosine(vectors[a], vectors[b]) for a in order for b in order if a != b)
+
+    kept = [at for at, best in enumerate(same_meaning(vectors, 0.85)) if at == best][:3]
+    assert spread(mmr_order(scores, vectors, 0.5)[:3]) < spread(kept)
+
+
+def test_scores_fall_and_raw_scores_stay():
+    """C51: a passage that rises is not called a better match; one after it is called no better than it."""
+    rows = [candidate(at, score) for at, score in enumerate((1.0, 0.9, 0.4, 0.2, 0.1))]
+    found = diversified(rows, np.vstack([at_angles(0, 10, 90, 180)]), 0.5)
+    assert [each.passage.path for each in found] == ["f0.md", "f2.md", "f3.md", "f1.md", "f4.md"]
+    assert [each.score for each in found] == [1.0, 0.4, 0.2, 0.2, 0.1]
+    assert {each.passage.path: each.raw_score for each in found} == {
+        e.passage.path: e.raw_score for e in rows
+    }
+
+
+# --- As stages ----------------------------------------------------------------------------------------------
+
+ON = SearchSettings(dedup_enabled=True, mmr_enabled=True)
+
+
+def test_mmr_takes_the_place_of_same_meaning():
+    """R002-145, C63."""
+    rows = [candidate(at, 1 - at / 10) for at in range(3)]
+    means = Means(lambda some: at_angles(0, 1, 90)[: len(some)])
+    for mmr, left, order in ((False, 2, [0, 2]), (True, 3, [0, 2, 1])):
+        ask = Question("x", settings=replace(ON, mmr_lambda=0.5), mmr=mmr)
+        kept = STAGES["same meaning"](rows, ask, means)
+        assert len(kept) == left
+        assert [int(each.passage.path[1]) for each in STAGES["mmr"](kept, ask, means)] == order
+
+
+@pytest.mark.parametrize("name", ["same meaning", "mmr"])
+def test_without_a_model_nothing_happens(name):
+    rows = [candidate(at, 1 - at / 10) for at in range(3)]
+    for some in (rows, []):
+        means = Means(lambda candidates: np.zeros((len(candidates), 0), np.float32))
+        assert list(STAGES[name](some, Question("x", settings=ON, mmr=name == "mmr"), means)) == some
+
+
+@pytest.mark.parametrize(("limit", "asked"), [(5, 50), (12, 50), (13, 52), (100, 300)])
+def test_mmr_looks_at_a_bounded_number(limit, asked):
+    """The first max(50, 4 * limit); the rest follows as it was."""
+    rows = [candidate(at, 1 - at / 1000) for at in range(300)]
+    sizes = []
+
+    def vectors(some):
+        sizes.append(len(some))
+        return np.tile(at_angles(0, 90), (150, 1))[: len(some)]
+
+    found = STAGES["mmr"](rows, Question("x", limit=limit, settings=ON, mmr=True), Means(vectors))
+    assert sizes == [asked]
+    assert [each.passage.path for each in found[asked:]] == [each.passage.path for each in rows[asked:]]
+    assert {each.passage.path for each in found} == {each.passage.path for each in rows}
+
+
+# --- Through a corpus --------------------------------------------------------------------------------------
+
+FILES = {
+    "a.md": "sheep graze on the meadow all day",
+    "b.md": "all day on the meadow graze sheep",
+    "c.md": "sheep are shorn in spring",
+    "d.md": "a sheep dog keeps the flock together",
+}
+
+
+def test_same_meaning_through_a_corpus(corpus_of):
+    """R002-109, R002-195: the same words in another order are one result, which says where the other is."""
+    found = corpus_of(FILES, search__dedup_enabled=True).search("sheep meadow")
+    first = found.results[0]
+    assert (first.path, [place.path for place in first.also_in]) == ("a.md", ["b.md"])
+    assert (found.stats["after_ngram_dedup"], found.stats["after_dedup"]) == (4, 3)
+    assert found.stats["clusters_merged"] == 1
+
+
+def test_mmr_for_one_search(corpus_of):
+    """R002-145: asked for or refused, whatever is configured."""
+    for configured in (True, False):
+        flags = {
+            "search__mmr_enabled": configured,
+            "search__mmr_lambda": 0.3,
+            "search__ngram_dedup_enabled": False,
+        }
+        corpus = corpus_of(FILES, **flags)
+        orders = {
+            mmr: [result.path for result in corpus.search("sheep meadow", mmr=mmr).results]
+            for mmr in (None, True, False)
+        }
+        assert orders[None] == orders[configured]
+        assert orders[True] != orders[False]
+        assert orders[False][:2] == ["a.md", "b.md"]
+        assert orders[True].index("b.md") > 1
+
+
+def test_mmr_without_a_model(corpus_of):
+    with_it, without = (
+        corpus_of(FILES, model__name="none", search__mmr_enabled=flag).search("sheep")
+        for flag in (True, False)
+    )
+    assert [r.path for r in with_it.results] == [r.path for r in without.results]

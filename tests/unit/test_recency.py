@@ -1,0 +1,139 @@
+"""Recency: the tiers at their edges, the bias, and what it does to an answer."""
+
+import math
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import open_corpus, write_files
+from tamis.search.pipeline import Question
+from tamis.search.recency import code_tier, docs_tier, most_for_recency, recency
+from tamis.settings import SearchSettings
+
+NOW = 1_790_000_000.0
+DAY = 86_400.0
+SECOND = 1 / DAY
+PROFILES = st.sampled_from(["docs", "code", "off"])
+
+
+@pytest.mark.parametrize(
+    ("days", "tier"),
+    [
+        (0, 1.2),
+        (6.99, 1.2),
+        (7 - SECOND, 1.2),
+        (7, 1.1),
+        (29.9, 1.1),
+        (30 - SECOND, 1.1),
+        (30, 1.0),
+        (4000, 1.0),
+    ],
+)
+def test_tiers_for_documents(days, tier):
+    """R002-019, C29."""
+    assert docs_tier(days) == tier
+
+
+@pytest.mark.parametrize(
+    ("days", "tier"),
+    [
+        (0, 1.5), (1 - SECOND, 1.5), (1, 1.2), (7 - SECOND, 1.2), (7, 1.0), (30 - SECOND, 1.0), (30, 1.0),
+        (395, 1 / math.e), (30 + 365 / 2, math.exp(-0.5)), (30 + 365 * math.log(2), 0.5), (4000, 0.5),
+    ],
+)  # fmt: skip
+def test_tiers_for_code(days, tier):
+    """R001-040..043, R001-053, C29: no step at day 30; never less than a half."""
+    assert code_tier(days) == pytest.approx(max(tier, 0.5), rel=1e-12)
+
+
+def test_no_step_at_day_thirty():
+    """C29: the seed's formula fell from 1 to 0.92 overnight."""
+    assert code_tier(30) == 1.0
+    assert 1.0 - code_tier(30 + SECOND) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("profile", "bias", "days", "factor"),
+    [
+        ("docs", 0.5, 1, 1.2), ("docs", 0.0, 1, 1.0), ("docs", 1.0, 1, 1.4), ("docs", 0.25, 10, 1.05),
+        ("code", 0.5, 0.5, 1.5), ("code", 1.0, 0.5, 2.0), ("code", 1.0, 4000, 0.0), ("code", 0.5, 4000, 0.5),
+        ("code", 0.0, 4000, 1.0), ("off", 1.0, 0, 1.0), ("off", 1.0, 4000, 1.0),
+    ],
+)  # fmt: skip
+def test_the_bias(profile, bias, days, factor):
+    """R002-179, C62: 0.5 gives the tiers, 0 nothing, 1 the double."""
+    assert recency(profile, bias, NOW - days * DAY, NOW) == pytest.approx(factor)
+
+
+def test_a_date_in_the_future_is_of_today():
+    """C29."""
+    assert recency("code", 0.5, NOW + 900 * DAY, NOW) == recency("code", 0.5, NOW, NOW) == 1.5
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(PROFILES, st.floats(0, 1), st.floats(-1e12, 1e12), st.floats(-1e12, 1e12))
+def test_older_is_never_worth_more(profile, bias, one, two):
+    young, old = sorted((recency(profile, bias, time, NOW) for time in (one, two)), reverse=True)
+    if one > two:
+        young, old = (recency(profile, bias, time, NOW) for time in (one, two))
+        assert young >= old
+    assert 0.0 <= old <= young <= most_for_recency(profile, bias)
+
+
+# --- Through a corpus --------------------------------------------------------------------------------------
+
+
+def corpus_at(tmp_path, ages, **flags):
+    """Files that are so many days old, all alike but for a word of their own."""
+    root = write_files(tmp_path / "root", {f"{name}.md": f"grass {name * 9}" for name in ages})
+    for name, days in ages.items():
+        os.utime(root / f"{name}.md", (NOW - days * DAY, NOW - days * DAY))
+    return open_corpus(root, **flags)
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
+
+
+@pytest.mark.parametrize(("profile", "order"), [("off", "abc"), ("docs", "cba"), ("code", "cba")])
+def test_recent_documents_rise(tmp_path, stopped, profile, order):
+    """R001-034, R001-044..046, R001-053: ties by path become an order by age; the factor is in the boosts."""
+    flags = {"model__name": "none", "search__recency_profile": profile, "search__code_search_enabled": False}
+    with corpus_at(tmp_path, {"a": 400, "b": 20, "c": 2}, **flags) as corpus:
+        found = corpus.search("grass")
+        assert [result.path[0] for result in found.results] == list(order)
+        for result in found.results:
+            expected = recency(profile, 0.5, NOW - {"a": 400, "b": 20, "c": 2}[result.path[0]] * DAY, NOW)
+            assert result.boosts.get("recency", 1.0) == expected
+            assert [result.score for result in found.results] == sorted(
+                (result.score for result in found.results), reverse=True
+            )
+
+
+def test_without_a_time_age_does_not_count():
+    ask = Question("plain words", settings=SearchSettings(recency_profile="code"))
+    assert ask.recency_factor(None) == 1.0
+    assert (ask.largest_factor, replace(ask, now=NOW).largest_factor) == (1.0, 1.5)
+
+
+def test_what_has_not_been_seen_may_be_new(tmp_path, stopped):
+    """The lanes are asked deeper while something unseen could rise above the last result."""
+    ages = {f"{number:03}": 4000 for number in range(100)}
+    root = write_files(
+        tmp_path / "root",
+        {
+            **{f"{name}.md": f"grass grass grass {name} {name}" for name in ages},
+            "new.md": "grass " + "hay straw " * 30,
+        },
+    )
+    for name in ages:
+        os.utime(root / f"{name}.md", (NOW - 4000 * DAY, NOW - 4000 * DAY))
+    os.utime(root / "new.md", (NOW, NOW))
+    flags = {"model__name": "none", "search__recency_profile": "code", "search__recency_bias": 1.0}
+    with open_corpus(root, **flags) as corpus:
+        best = corpus.search("grass", limit=1).results[0]
+    assert (best.path, best.boosts["recency"]) == ("new.md", 2.0)
