@@ -79,6 +79,7 @@ class Corpus:
     releases: tuple[Release, ...]
     folder: str = ""  # the judged part of the repository
     without: tuple[str, ...] = ()  # folders below it that the judged corpus does not have
+    suffix: str = ""  # how the names of judged files end
 
 
 def _debian(package: str, inside: str, at: str, **versions: str) -> tuple[Release, ...]:
@@ -144,12 +145,12 @@ CORPORA: dict[str, Corpus] = {
     "trpc": Corpus((Release("npm", "@trpc/server", "11.16.0", at="packages/server"),), "packages/server/src"),
     "xmonad": Corpus((Release("source", "xmonad", "0.17.1-1", suite="bookworm"),), "src/XMonad"),
     "zod": Corpus((Release("npm", "zod", "4.3.6", at="packages/zod"),), "packages/zod/src"),
-    "swe-django": Corpus((Release("pip", "Django", "2.2.2"),), "django"),
-    "swe-pytest": Corpus((Release("pip", "pytest", "4.5.0"),), "src"),
+    "swe-django": Corpus((Release("pip", "Django", "2.2.2"),), "django", suffix=".py"),
+    "swe-pytest": Corpus((Release("pip", "pytest", "4.5.0"),), "src", suffix=".py"),
     "swe-requests": Corpus(
-        (Release("pip", "requests", "1.1.0"),), "requests", without=("requests/packages",)
+        (Release("pip", "requests", "1.1.0"),), "requests", ("requests/packages",), suffix=".py"
     ),
-    "swe-xarray": Corpus((Release("pip", "xarray", "0.12.3"),), "xarray", without=("xarray/tests",)),
+    "swe-xarray": Corpus((Release("pip", "xarray", "0.12.3"),), "xarray", ("xarray/tests",), suffix=".py"),
 }
 NOT_TO_BE_HAD = dict.fromkeys(("dapper", "ecto", "exposed", "phoenix", "vapor", "zig-clap"), REACHED)
 
@@ -192,7 +193,8 @@ def laid_out(path: str, release: Release, corpus: Corpus, *, whole: bool) -> str
 
 
 def _is_judged(path: str, corpus: Corpus) -> bool:
-    return _below(path, corpus.folder) and not any(_below(path, folder) for folder in corpus.without)
+    inside = _below(path, corpus.folder) and path.endswith(corpus.suffix)
+    return inside and not any(_below(path, folder) for folder in corpus.without)
 
 
 def _below(path: str, folder: str) -> bool:
