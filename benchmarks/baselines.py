@@ -86,7 +86,8 @@ def _packed(folder: Path) -> Path | None:
 def _published(packed: Path) -> Iterator[tuple[str, str]]:
     with gzip.open(packed, "rt", encoding="utf-8") if packed.suffix == ".gz" else packed.open() as lines:
         for record in map(json.loads, filter(str.strip, lines)):
-            yield str(record["_id"]), f"{record.get('title') or ''}\n{record['text']}"
+            parts = (record.get("title"), record["text"])
+            yield str(record["_id"]), "\n".join(part for part in parts if part)
 
 
 def _files(root: Path) -> Iterator[tuple[str, str]]:

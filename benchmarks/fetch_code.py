@@ -48,6 +48,11 @@ MAX_FILES = 50_000  # the largest here, Django with its tests, has 9,000
 MAX_BYTES = 1_000_000_000
 SECONDS = 600  # for one call of a package client
 REACHED = "neither PyPI nor npm nor Debian has its source"
+_UNREACHED = re.compile(
+    r"Retrying \(|Could not resolve|Could not connect|Cannot initiate|Connection (refused|timed out|failed)"
+    r"|Temporary failure|E(NOTFOUND|CONNREFUSED|TIMEDOUT|AI_AGAIN)\b|Network is unreachable"
+)
+_ERROR = re.compile(r"(npm )?(E|Err|ERROR|error)\b")
 
 Kind = Literal["pip", "npm", "deb", "source"]
 File = tuple[str, bytes]
@@ -87,8 +92,8 @@ def _debian(package: str, inside: str, at: str, **versions: str) -> tuple[Releas
 
 
 _GEM = "usr/share/rubygems-integration/all/gems"
-# Releases of spring 2026, when semble's sets were made; those of the swe sets are the last before the
-# snapshot, so that no fix is in the corpus. requests 1.1.0: its setup fails on a Python of today, see below.
+# semble's sets: releases of about the time when they were made, or what Debian has. The swe sets: the last
+# release before the snapshot, so that no fix is in the corpus; their README says source without tests.
 CORPORA: dict[str, Corpus] = {
     "aiohttp": Corpus((Release("pip", "aiohttp", "3.13.5"),), "aiohttp"),
     "axum": Corpus(
@@ -159,12 +164,16 @@ NOT_TO_BE_HAD = dict.fromkeys(("dapper", "ecto", "exposed", "phoenix", "vapor", 
 
 
 def in_tar(archive: tarfile.TarFile) -> Iterator[File]:
-    """The plain files of an archive, with their paths in it."""
+    """The plain files of an archive, with their paths in it. Sizes are looked at before anything is read."""
+    count = size = 0
     for member in archive:
-        checked = safe(member.name)
-        if member.isreg() and checked:
-            content = archive.extractfile(member)
-            yield checked, content.read(MAX_BYTES + 1) if content else b""
+        path = safe(member.name)
+        count, size = count + 1, size + member.size
+        if count > MAX_FILES or size > MAX_BYTES:
+            raise Refused(f"the archive has more than {MAX_FILES:,} files or {MAX_BYTES:,} bytes")
+        content = archive.extractfile(member) if member.isreg() else None
+        if path and content:
+            yield path, content.read()
 
 
 def in_folder(folder: Path) -> Iterator[File]:
@@ -202,16 +211,13 @@ def _below(path: str, folder: str) -> bool:
 
 
 def write_tree(files: Iterable[File], root: Path, place: Callable[[str], str | None]) -> int:
-    """Write what has a place below the root, and count it. More than any source has is refused."""
-    count = size = 0
+    """Write the files that have a place below the root, and count them."""
+    count = 0
     for path, content in files:
-        if (target := place(path)) is None:
-            continue
-        count, size = count + 1, size + len(content)
-        if count > MAX_FILES or size > MAX_BYTES:
-            raise Refused("the archive has more in it than we take")
-        (root / target).parent.mkdir(parents=True, exist_ok=True)
-        (root / target).write_bytes(content)
+        if (target := place(path)) is not None:
+            (root / target).parent.mkdir(parents=True, exist_ok=True)
+            (root / target).write_bytes(content)
+            count += 1
     return count
 
 
@@ -241,8 +247,12 @@ def run(command: Sequence[str], folder: Path, **environment: str) -> str:
 
 
 def _complaint(text: str) -> str:
+    """The line that says why; when the registry did not answer, that is what is said."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(npm )?(E|ERROR|error)\b", line)]
+    silent = next((line for line in lines if _UNREACHED.search(line)), "")
+    if silent:
+        return f"the registry cannot be reached: {silent[:200]}"
+    errors = [line for line in lines if _ERROR.match(line)]
     return (errors or lines or ["it failed without a word"])[0][:200]
 
 
@@ -268,7 +278,8 @@ def _pip(release: Release, folder: Path) -> tuple[str, Iterator[File]]:
 
 
 def _npm(release: Release, folder: Path) -> tuple[str, Iterator[File]]:
-    run(["npm", "pack", "--silent", "--ignore-scripts", f"{release.package}@{release.version}"], folder)
+    wanted = f"{release.package}@{release.version}"
+    run(["npm", "pack", "--loglevel=error", "--ignore-scripts", wanted], folder)
     return release.version, _in_file(only(folder, "*.tgz"))
 
 
@@ -300,17 +311,31 @@ def _version_in(name: str) -> str:
     return re.sub(r"\.orig\.tar\..*$", "", name.replace("%3a", ":")).split("_")[1]
 
 
-@cache
 def apt_get() -> list[str]:
-    """apt-get with state of its own: the suites that the table names, from the machine's own mirror."""
+    """apt-get with lists of its own; what stopped the first attempt stops the others at once."""
+    command, complaint = _apt_get()
+    if complaint:
+        raise Refused(complaint)
+    return command
+
+
+@cache
+def _apt_get() -> tuple[list[str], str]:
     home = Path(tempfile.mkdtemp(prefix="fetch-code-apt-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
+    try:
+        return _with_lists(home), ""
+    except Refused as error:
+        return [], str(error)
+
+
+def _with_lists(home: Path) -> list[str]:
+    """The suites that the table names, from the mirror that the machine's own sources name."""
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (home / folder).mkdir(parents=True)
     own = {"Dir::State": home / "state", "Dir::Cache": home / "cache", "APT::Sandbox::User": "root"}
     command = ["apt-get", "-q"] + [f"-o{key}={value}" for key, value in own.items()]
-    known = run([*command, "update", "--print-uris"], home)
-    mirror = re.search(r"'(\S+/debian)/+dists/", known)
+    mirror = re.search(r"'(\S+/debian)/+dists/", run([*command, "update", "--print-uris"], home))
     if mirror is None:
         raise Refused("apt-get has no Debian archive among its sources")
     signed = f"[signed-by={KEYRING}] " if Path(KEYRING).exists() else ""
