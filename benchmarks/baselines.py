@@ -36,6 +36,7 @@ import Stemmer
 from numpy.typing import NDArray
 
 from tamis.build import make_plan
+from tamis.errors import BadJudgedSet, TamisError, UsageError
 from tamis.ingest.read import Source, read
 from tamis.languages import CODE_LANGUAGE, extension
 from tamis.measure.judged import JudgedSet, open_judged
@@ -84,7 +85,8 @@ def _packed(folder: Path) -> Path | None:
 
 
 def _published(packed: Path) -> Iterator[tuple[str, str]]:
-    with gzip.open(packed, "rt", encoding="utf-8") if packed.suffix == ".gz" else packed.open() as lines:
+    opened = gzip.open if packed.suffix == ".gz" else open
+    with opened(packed, "rt", encoding="utf-8") as lines:
         for record in map(json.loads, filter(str.strip, lines)):
             parts = (record.get("title"), record["text"])
             yield str(record["_id"]), "\n".join(part for part in parts if part)
@@ -198,6 +200,8 @@ def _write(kept: Path, vectors: dict[str, Vectors]) -> None:
 def measure(given: Path, tree: Path | None, embedder: Embedder, work: Path, most: int) -> list[dict]:
     """What `tamis eval --json` has of a set, for each of the three ways."""
     judged, place = open_judged(given, work, tree, most)
+    if not judged.questions:
+        raise BadJudgedSet(f"{judged.name} has no question left to ask", hint="are its documents there?")
     place.mkdir(parents=True, exist_ok=True)
     found = documents(judged, given)
     questions = [asked.text for asked in judged.questions]
@@ -233,14 +237,11 @@ def main() -> int:
     arguments.add_argument("--work", type=Path, help="keep vectors here")
     arguments.add_argument("--json", action="store_true")
     given = arguments.parse_args()
-    embedder = load_embedder(given.model)
-    if embedder is None:
-        arguments.error("the dense baseline needs a model")
-    results: list[dict] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for each, tree in plan(given.sets, (), tree=given.corpus).sets:
-            results += measure(each, tree, embedder, given.work or Path(scratch), given.queries)
-            print(_line(results[-3:]), file=sys.stderr if given.json else sys.stdout, flush=True)
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            results = _measured(given, given.work or Path(scratch))
+    except TamisError as error:
+        arguments.error(f"{error.message}; {error.hint}")
     if given.json:
         print(json.dumps({"model": given.model, "results": results}, indent=1))
     elif len(results) > len(WAYS):
@@ -248,15 +249,27 @@ def main() -> int:
     return 0
 
 
+def _measured(given: argparse.Namespace, work: Path) -> list[dict]:
+    embedder = load_embedder(given.model)
+    if embedder is None:
+        raise UsageError("the dense baseline needs a model", hint=f"without --model it is {DEFAULT_MODEL}")
+    results: list[dict] = []
+    for each, tree in plan(given.sets, (), tree=given.corpus).sets:
+        results += measure(each, tree, embedder, work, given.queries)
+        print(_line(results[-3:]), file=sys.stderr if given.json else sys.stdout, flush=True)
+    return results
+
+
 def _line(results: Sequence[dict]) -> str:
     figures = "  ".join(f"{one['config']} {one['scores'][MAIN]:.3f}" for one in results)
     first = results[0]
-    return f"{first['set']:<26}{len(first['asked']):>5} of {first['documents']:>5} documents  {figures}"
+    sizes = f"{len(first['asked']):>4} questions{first['documents']:>6} documents"
+    return f"{first['set']:<26}{sizes}  {figures}"
 
 
 def _means(results: Sequence[dict]) -> str:
     means = {way: np.mean([one["scores"][MAIN] for one in results if one["config"] == way]) for way in WAYS}
-    return f"{'mean of sets':<26}{'':>24}" + "  ".join(f"{way} {mean:.3f}" for way, mean in means.items())
+    return f"{'mean of sets':<26}{'':>32}" + "  ".join(f"{way} {mean:.3f}" for way, mean in means.items())
 
 
 if __name__ == "__main__":

@@ -128,3 +128,18 @@ def test_a_tree_is_asked_by_its_paths(tmp_path, monkeypatch, capsys):
     )
     root = write_files(tmp_path / "tree", {"lib/retry_policy.py": "x = 1\n", "lib/other.py": "y = 2\n"})
     assert "bm25 1.000" in run(monkeypatch, capsys, f"{folder}={root}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["nowhere"], "there is no judged set"), (["orphans"], "no question left"), (["tiny"], "needs a model")],
+)
+def test_what_is_wrong_is_said(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    write_judged(tmp_path / "tiny", DOCUMENTS, QUESTIONS, JUDGEMENTS)
+    write_judged(tmp_path / "orphans", DOCUMENTS, QUESTIONS, [("q1", "gone", 1)])
+    model = "none" if said == "needs a model" else "hashing"
+    monkeypatch.setattr(sys, "argv", ["baselines.py", "--model", model, *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        baselines.main()
+    assert said in capsys.readouterr().err
