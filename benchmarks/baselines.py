@@ -12,7 +12,8 @@ documents are a tree; the questions and the metrics are the same. Nothing of tam
   set of pages or source files the better of a document's first two pieces of 1000 characters.
 - **RRF**: k = 60 over the first hundred documents of both.
 
-Filters of questions are not applied. `--json` prints what `tamis eval` prints of single questions, so that
+Ties go to the document that comes first in the corpus. Filters of questions are not applied.
+`--json` prints what `tamis eval` prints of single questions, so that
 
     tamis eval SET... --compare baselines.json:rrf default
 
