@@ -1,9 +1,12 @@
 """What all tests share: small corpora on disk, opened with the deterministic embedder."""
 
 import gzip
+import importlib.util
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,6 +20,16 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Here and not in golden/: a second module called conftest would hide this one from its importers."""
     parser.addoption("--update", action="store_true", help="write the golden rankings anew")
+
+
+def load_benchmark(name: str) -> ModuleType:
+    """A script of benchmarks/ as a module, without its folder on the path: names there are plain words."""
+    file = Path(__file__).resolve().parents[1] / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", file)
+    assert spec and spec.loader
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def write_files(root: Path, files: Files) -> Path:
