@@ -712,7 +712,7 @@ def test_an_index_of_another_root(run, root, tmp_path):
     assert run("index", root, "--index-dir", shared).code == 0
     run("index", other, "--index-dir", shared).is_fault(str(root))
     found = run("search", "alpha", root, "--index-dir", shared, "--json")
-    assert len(found.paths) == 5
+    assert found.paths and set(found.paths) <= FILES.keys()
 
 
 def test_an_index_that_is_a_file(run, root):

@@ -73,7 +73,8 @@ def opened(root: Path, workspaces: Mapping[str, list[str]], **flags: object) -> 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "settings.toml"
         file.write_text(toml(workspaces), encoding="utf-8")
-        given = {"model.name": "hashing"} | {name.replace("__", "."): value for name, value in flags.items()}
+        usual = {"model.name": "hashing", "search.ngram_dedup_enabled": False}
+        given = usual | {name.replace("__", "."): value for name, value in flags.items()}
         chosen = load(root, given, {"HOME": "/nonexistent"}, config=file)
     with Corpus(root, root / ".tamis", chosen) as corpus:
         yield corpus
