@@ -20,7 +20,8 @@ from tamis.engine.embedded.reader import Reader
 from tamis.filters import EVERYTHING, File, Filter, Workspace
 from tamis.model import embedding_text
 from tamis.models.embed import load_embedder
-from tamis.search.pipeline import Question, search
+from tamis.search.pipeline import search
+from tamis.search.question import Models, Question
 from tamis.settings import SearchSettings
 from tamis.survey import documents
 
@@ -65,7 +66,7 @@ def measure(snapshot, vectors, filters: dict[str, Filter], rounds: int) -> None:
     first, times, counts, scanned = {}, {name: [] for name in filters}, {}, {}
 
     def ask(query: str, filter: Filter):
-        return search(snapshot, Question(query, filter, limit=10), lambda text: vectors[text])
+        return search(snapshot, Question(query, filter, limit=10), Models(lambda text: vectors[text]))
 
     for name, wanted in filters.items():
         first[name] = seconds(lambda f=wanted: ask(QUERIES[0], f))
@@ -96,7 +97,7 @@ def workspaces(snapshot, vectors, rounds: int) -> None:
 
             def ask(query: str, filter=wanted, settings=settings):
                 question = Question(query, filter, limit=10, settings=settings)
-                return search(snapshot, question, lambda text: vectors[text])
+                return search(snapshot, question, Models(lambda text: vectors[text]))
 
             times = [seconds(lambda q=q: ask(q)) for _ in range(rounds) for q in QUERIES]
             scanned = ask(QUERIES[0]).scanned

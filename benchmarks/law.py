@@ -35,7 +35,7 @@ from tamis.ingest.parse import parse
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Document, Facts, Found, chunk_id
 from tamis.models.embed import load_embedder
-from tamis.search.pipeline import Question
+from tamis.search.question import Question
 from tamis.settings import Settings, load
 
 TOLERANCE = 1e-6

@@ -44,7 +44,8 @@ from tamis.filters import Under
 from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
 from tamis.models.embed import load_embedder
 from tamis.models.rerank import load_reranker
-from tamis.search.pipeline import Question, search
+from tamis.search.pipeline import search
+from tamis.search.question import Models, Question
 from tamis.search.rerank import Watched, reranked
 from tamis.settings import SearchSettings
 from tamis.survey import documents
@@ -111,7 +112,7 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
 
         def ask(query: str, question: Question) -> None:
             asked = Question(text=query, filter=question.filter, max_hops=question.max_hops)
-            search(snapshot, asked, lambda text: vectors_of[text])
+            search(snapshot, asked, Models(lambda text: vectors_of[text]))
 
         def scan(query: str) -> None:
             for segment in snapshot.view.segments:

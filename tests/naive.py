@@ -139,6 +139,18 @@ class NaiveSnapshot:
         by_position = {row.position: row.vector for row in self.rows}
         return np.array([by_position[position] for position in positions], np.float32)
 
+    def coverage(
+        self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
+    ) -> Sequence[float]:
+        has = {row.position: set().union(*self.terms[row.key].values()) for row in self.rows}
+        within = [has[self.by_key[key].position] for key in allowed.rows]
+        rarity = {}
+        for term in terms:
+            count = sum(term in words for words in within)
+            rarity[term] = math.log(1 + (len(within) - count + 0.5) / (count + 0.5))
+        whole = sum(rarity.values())
+        return [sum(rarity[term] for term in terms if term in has[at]) / whole for at in positions]
+
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         kept = {self.by_key[key].position for key in allowed.rows}
         present = {path for path, _ in kept}

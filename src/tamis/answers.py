@@ -15,12 +15,13 @@ from tamis.model import (
     Place,
     Related,
     Result,
+    Step,
     chunk_id,
     doc_id,
     iso_time,
     parent_id,
 )
-from tamis.search.pipeline import Answer, Question
+from tamis.search.question import Answer, Question
 from tamis.search.retrieve import Reached
 
 
@@ -37,25 +38,41 @@ def found(
         index=snapshot.state,
         hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
         graph_context=tuple(_related(answer.neighbours)) if question.graph_context else None,
+        funnel=tuple(_steps(answer)) if question.explain else None,
         expansion=answer.expansion.terms,
         synonyms=answer.synonyms,
     )
 
 
+def _steps(answer: Answer) -> Iterator[Step]:
+    for stage, left in answer.funnel.items():
+        yield Step(stage, left, answer.timings_ms.get(stage, 0.0))
+
+
+def _places_of(passage: Passage, answer: Answer) -> dict[str, int]:
+    """Where a passage stood after the fusion, and after every stage that moved it."""
+    places: dict[str, int] = {}
+    last = 0
+    for stage, candidates in answer.trace.items():
+        at = [candidate.passage.position for candidate in candidates].index(passage.position) + 1
+        if at != last:
+            places[stage] = last = at
+    return places
+
+
 def _related(reached: Sequence[Reached]) -> Iterator[Related]:
     for each in reached:
         neighbour, passage = each.neighbour, each.passage
-        if neighbour.edge is not None:
-            yield Related(
-                path=neighbour.path,
-                chunk_id=chunk_id(passage.path, passage.ordinal),
-                header_path=passage.header_path,
-                hops=neighbour.hops,
-                score=neighbour.score,
-                link=neighbour.edge.type,
-                source=neighbour.edge.source,
-                target=neighbour.edge.target,
-            )
+        yield Related(
+            path=neighbour.path,
+            chunk_id=chunk_id(passage.path, passage.ordinal),
+            header_path=passage.header_path,
+            hops=neighbour.hops,
+            score=neighbour.score,
+            link=neighbour.edge.type,
+            source=neighbour.edge.source,
+            target=neighbour.edge.target,
+        )
 
 
 def _result(
@@ -88,6 +105,7 @@ def _result(
         matched_lines=(passage.start_line, passage.end_line) if parent else None,
         score_source=candidate.score_source if question.rerank else None,
         also_in=tuple(_places(candidate, shown)),
+        places=_places_of(passage, answer) if question.explain else None,
     )
 
 

@@ -33,7 +33,9 @@ from tamis.models.rerank import Reranker, load_reranker
 from tamis.query import atom, parse_filter, parse_query
 from tamis.search import why
 from tamis.search.boost import ArchivePenalty
-from tamis.search.pipeline import Embed, Question, search
+from tamis.search.calibrate import Logistic
+from tamis.search.pipeline import search
+from tamis.search.question import Models, Question
 from tamis.search.synonyms import Synonyms
 from tamis.settings import Settings, load
 from tamis.vocabulary import make_vocabulary
@@ -160,6 +162,7 @@ class Corpus:
         include_graph_context: bool = False,
         filter: str = "",
         why_not: str | None = None,
+        explain: bool = False,
     ) -> Found:
         """Search. `None` means "as configured"; an empty list is the same as none.
 
@@ -167,6 +170,7 @@ class Corpus:
         `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
         `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
         `rerank` puts the best in the order of a cross-encoder (`search.rerank_budget_ms` bounds its time).
+        `explain` tells of each result where it stood after each stage, and of each stage what it left.
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
         names = self.names
@@ -210,6 +214,7 @@ class Corpus:
                 usual.parents if expand_parents is None else expand_parents, "expand_parents", bool
             ),
             rerank=given.of_kind(usual.rerank if rerank is None else rerank, "rerank", bool),
+            explain=given.of_kind(explain, "explain", bool),
             mmr=given.of_kind(usual.mmr if mmr is None else mmr, "mmr", bool),
         )
         return self.ask(query, question, why_not)
@@ -248,18 +253,18 @@ class Corpus:
             self.refresh()
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(snapshot)
-            embed = embedder.embed_query if embedder else None
-            if embed is None and question.settings.keyword_weight == 0:
+            models = self._models(embedder)
+            if embedder is None and question.settings.keyword_weight == 0:
                 hint = "raise search.keyword_weight, or use a model"
                 raise UsageError("no lane is left to search", hint=hint)
-            answer = search(snapshot, question, embed, self._rerank)
+            answer = search(snapshot, question, models)
             found = answers.found(query, question, answer, snapshot, self.root, self.names.archived)
             if why_not is None:
                 return found
-            return replace(found, why_not=self._why_not(snapshot, question, embed, why_not, answer.depth))
+            return replace(found, why_not=self._why_not(snapshot, question, models, why_not, answer.depth))
 
     def _why_not(
-        self, snapshot: EmbeddedSnapshot, question: Question, embed: Embed | None, file: str, depth: int
+        self, snapshot: EmbeddedSnapshot, question: Question, models: Models, file: str, depth: int
     ) -> WhyNot:
         wanted = atom("file", (given.of_kind(file, "why_not", str),), self.names)
         indexed = snapshot.documents(wanted)
@@ -267,7 +272,7 @@ class Corpus:
             skipped = {item.path: item for item in store.skipped(snapshot.connection)}
             named = (path for path in skipped if filters.allows(wanted, Facts(path), "", None))
             return survey.why_not_indexed(self.root, self.settings, next(named, file), skipped)
-        reasons = [why.why_not(snapshot, question, embed, path, depth, self._rerank) for path in indexed]
+        reasons = [why.why_not(snapshot, question, models, path, depth) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
     def refresh(self, progress: Progress | None = None) -> Report:
@@ -322,6 +327,11 @@ class Corpus:
             if name not in self._embedders:
                 self._embedders[name] = load_embedder(name, self.settings.model.threads)
             return self._embedders[name]
+
+    def _models(self, embedder: Embedder | None) -> Models:
+        if embedder is None:
+            return Models(rerank=self._rerank)
+        return Models(embedder.embed_query, Logistic(*embedder.related), self._rerank)
 
     def _rerank(self, query: str, passages: Sequence[str], seconds: float) -> Sequence[float]:
         with self._lock:

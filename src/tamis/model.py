@@ -192,14 +192,17 @@ class Result:
     matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
     score_source: ScoreSource | None = None  # where reranking was asked for
     also_in: tuple[Place, ...] = ()  # what it stands for, best first
+    places: dict[str, int] | None = None  # where it stood: after fusion, and after each stage that moved it
 
     def to_dict(self) -> dict[str, Any]:
-        at_times = ("matched_lines", "score_source", "also_in")
+        at_times = ("matched_lines", "score_source", "also_in", "places")
         plain = {name: getattr(self, name) for name in self.__slots__ if name not in at_times}
         evidence = [each.to_dict() for each in self.evidence]
         shown: dict[str, Any] = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
         if self.score_source:
             shown["score_source"] = self.score_source
+        if self.places is not None:
+            shown["places"] = dict(self.places)
         if self.also_in:
             shown["also_in"] = [place.to_dict() for place in self.also_in]
         return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
@@ -249,6 +252,18 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A stage of the search: how many candidates it left, and the milliseconds it took."""
+
+    stage: str
+    left: int
+    ms: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The answer: results, how they came about, and which index they come from."""
 
@@ -262,6 +277,7 @@ class Found:
     hints: tuple[str, ...] = ()
     why_not: WhyNot | None = None
     graph_context: tuple[Related, ...] | None = None  # None: not asked for
+    funnel: tuple[Step, ...] | None = None  # None: not asked for
     expansion: tuple[str, ...] = ()  # terms that were added to the question (P1)
     synonyms: tuple[str, ...] = ()  # and words, for the words lane (P5)
 
@@ -271,6 +287,8 @@ class Found:
         asked |= {"synonyms": list(self.synonyms)} if self.synonyms else {}
         if self.graph_context is not None:
             asked["graph_context"] = [related.to_dict() for related in self.graph_context]
+        if self.funnel is not None:
+            asked["funnel"] = [step.to_dict() for step in self.funnel]
         return asked | {
             "query": self.query,
             "filter": self.filter,

@@ -25,6 +25,11 @@ def key(default: Any, doc: str, *, low: float | None = None, high: float | None 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
+    preset: str = key(
+        "balanced",
+        "What the other keys of this section are unless they are set: `fast`, `balanced` or `best` "
+        "(docs/ranking.md).",
+    )
     limit: int = key(5, "How many results an answer has at most.", low=1, high=100)
     semantic_weight: float = key(1.0, "Weight of the meaning lane in the fusion; 0 turns it off.", low=0)
     keyword_weight: float = key(1.0, "Weight of the words lane in the fusion; 0 turns it off.", low=0)
@@ -33,8 +38,11 @@ class SearchSettings:
     score_confidence: bool = key(
         True, "Scale what a lane adds by how far the passage's score stands behind the lane's best."
     )
+    adaptive_confidence: bool = key(
+        True, "Find out for each question what the words lane's word is worth, from how its hits differ."
+    )
     keyword_confidence: float = key(
-        0.67, "What the words lane's word is worth beside the meaning lane's.", low=0
+        0.8, "What the words lane's word is worth beside the meaning lane's.", low=0
     )
     code_confidence: float = key(0.67, "What the code lane's word is worth beside the meaning lane's.", low=0)
     graph_confidence: float = key(
@@ -48,6 +56,22 @@ class SearchSettings:
         "How many passages each lane is asked for, at least; what else the limit needs comes on top.",
         low=50,
         high=1000,
+    )
+    adaptive_weights_enabled: bool = key(
+        False,
+        "Weigh lanes by the type of a question: words x 1.5 when factual, links x 1.5 when navigational, "
+        "meaning x 1.3 when exploratory.",
+    )
+    coherence: float = key(
+        0.2,
+        "What a document's further good passages add to its best one: this share, from the third on.",
+        low=0,
+    )
+    saturation: float = key(
+        0.9,
+        "Factor for each passage of a document that stands above another of it; 1 is none.",
+        low=0,
+        high=1,
     )
     named_boost: float = key(
         2.0, "Factor for a passage that defines the symbol, or is in the file, that a question names.", low=1
@@ -240,6 +264,12 @@ class Settings:
     workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+# What each is worth, and what it costs, is measured in docs/ranking.md.
+PRESETS: Final[Mapping[str, SearchSettings]] = {
+    "fast": SearchSettings(preset="fast", max_hops=0, ngram_dedup_enabled=False),
+    "balanced": SearchSettings(),
+    "best": SearchSettings(preset="best", candidate_depth=100, graph_confidence=1.5),
+}
 ENVIRONMENT_NAMES: Final = {
     "TAMIS_INDEX_DIR": "index.directory",
     "GRAPHRAG_EXCLUDE_ARCHIVED": "search.exclude_archived",
@@ -274,12 +304,23 @@ def load(
     `config` stands in for the project's file. Flags are `section.key` to value.
     """
     env = os.environ if environment is None else environment
-    settings = _lay_file(Settings(), user_file(env))
-    settings = _lay_file(settings, config, must_exist=True) if config else _lay_project(settings, root)
-    settings = _lay_environment(settings, env)
-    for name, value in (flags or {}).items():
-        settings = _set(settings, name, value, "the command line")
-    return _check(settings)
+
+    def laid_over(settings: Settings) -> Settings:
+        settings = _lay_file(settings, user_file(env))
+        settings = _lay_file(settings, config, must_exist=True) if config else _lay_project(settings, root)
+        settings = _lay_environment(settings, env)
+        for name, value in (flags or {}).items():
+            settings = _set(settings, name, value, "the command line")
+        return settings
+
+    chosen = _preset(laid_over(Settings()).search.preset)
+    return _check(laid_over(Settings(search=chosen)))
+
+
+def _preset(name: str) -> SearchSettings:
+    if name not in PRESETS:
+        raise BadSetting(f"search.preset is {name!r}", hint=f"allowed: {', '.join(PRESETS)}")
+    return PRESETS[name]
 
 
 def user_file(environment: Mapping[str, str]) -> Path:

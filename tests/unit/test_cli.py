@@ -11,7 +11,7 @@ import pytest
 import tamis
 from conftest import write_files
 from tamis.doors.cli import cli, main
-from tamis.search.pipeline import STAGES
+from tamis.search.stages import STAGES
 from tamis.settings import load
 
 # The contract of the JSON answer, key by key: design.md section 7.

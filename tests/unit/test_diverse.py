@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tamis.model import Candidate, Passage
 from tamis.search.diverse import diversified, mmr_order, same_meaning
-from tamis.search.pipeline import STAGES, Means, Question
+from tamis.search.question import Means, Question
+from tamis.search.stages import STAGES
 from tamis.settings import SearchSettings
 from tamis.text import text_hash
 

@@ -17,7 +17,7 @@ from tamis.measure.evaluate import evaluate
 from tamis.measure.metrics import METRICS
 from tamis.measure.study import plan, read_saved, study
 from tamis.measure.ways import Way, ablations, parse_way
-from tamis.search.pipeline import STAGES
+from tamis.search.stages import STAGES
 
 DOCUMENTS = [
     {"_id": "apple", "title": "Apples", "text": "An apple grows on a tree. See [pears](garden/pear.md)."},

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import open_corpus, write_files
-from tamis.search.pipeline import Question
+from tamis.search.question import Question
 from tamis.search.recency import code_tier, docs_tier, most_for_recency, recency
 from tamis.settings import SearchSettings
 

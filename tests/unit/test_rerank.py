@@ -19,8 +19,10 @@ from tamis.corpus import Corpus
 from tamis.errors import ModelFault, UsageError
 from tamis.model import Candidate, Evidence, Passage
 from tamis.models.cross_encoder import OVERLAP, WINDOW, CrossEncoder
-from tamis.search.pipeline import Means, Question, run_stages
-from tamis.search.rerank import Watched, logistic, no_reranker, reranked
+from tamis.search.calibrate import logistic
+from tamis.search.question import Means, Question
+from tamis.search.rerank import Watched, no_reranker, reranked
+from tamis.search.stages import run_stages
 from tamis.settings import SearchSettings
 from tamis.text import text_hash
 

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boost import ArchivePenalty
 from tamis.search.fuse import Sources, fuse, standings
-from tamis.search.pipeline import STAGES, Means, Question, active_lanes, first_depth, run_stages
+from tamis.search.pipeline import active_lanes, first_depth
+from tamis.search.question import Means, Question
 from tamis.search.select import above_threshold, limited_per_document, without_same_text
+from tamis.search.stages import STAGES, run_stages
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text import text_hash
 
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
 
 BOTH = {"meaning": 1.0, "words": 1.0}
-MEANS = Means(lambda candidates: np.zeros((len(candidates), 0), np.float32))
+MEANS = Means(lambda found: np.zeros((len(found), 0), np.float32))
 
 
 def passage(path: str, ordinal: int = 0, content: str = "") -> Passage:

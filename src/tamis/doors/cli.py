@@ -132,6 +132,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option(
     "--rerank/--no-rerank", default=None, help="Put the best in a cross-encoder's order (search.rerank_*)."
 )
+@click.option("--preset", metavar="P", help="fast, balanced or best (search.preset).")
 @click.option("--mmr/--no-mmr", default=None, help="Prefer passages that differ from those above them.")
 @click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
 @click.option("--related", is_flag=True, help="List what the best hits are linked with, and how.")
@@ -143,7 +144,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @json_option
 @quiet_option
 @shared_options
-def search(query: str, root: str, *, as_json: bool, explain: bool, quiet: bool, **options: Any) -> int:
+def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
     """Find passages for QUERY in ROOT (default: this folder); builds the index first when there is none.
 
     QUERY may hold filters: tamis search "retry policy path:docs/** -tag:draft".
@@ -155,7 +156,7 @@ def search(query: str, root: str, *, as_json: bool, explain: bool, quiet: bool, 
     if as_json:
         _print_json(found.to_dict())
     else:
-        _print_lines(answer(found, explain=explain))
+        _print_lines(answer(found, explain=options["explain"]))
     return 0 if found.results else 1
 
 
@@ -184,6 +185,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "include_graph_context": options["related"],
         "filter": options["filter_text"],
         "why_not": options["why_not"],
+        "explain": options["explain"],
     }
 
 
@@ -398,7 +400,8 @@ def _settings(root: str, options: dict[str, Any]) -> "Settings":
     from tamis.ingest.walk import checked_root
     from tamis.settings import load
 
-    flags = {"model.name": options["model"]} if options.get("model") else {}
+    given = {"model.name": options.get("model"), "search.preset": options.get("preset")}
+    flags = {name: value for name, value in given.items() if value}
     return load(checked_root(root), flags, config=Path(options["config"]) if options.get("config") else None)
 
 

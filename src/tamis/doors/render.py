@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from tamis.corpus import Status
-from tamis.model import Found, Place, Related, Report, Result
+from tamis.model import Found, Place, Related, Report, Result, Step
 
 _SNIPPET_LINES = 8
 _SNIPPET_WIDTH = 160
@@ -51,11 +51,15 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
         yield click.style(f"   {_also_in(result.also_in)}", dim=True)
     if explain:
         for evidence in result.evidence:
+            sure = f", counts {evidence.confidence:.2f}"
             yield click.style(
-                f"   {evidence.lane}: rank {evidence.rank}, score {evidence.score:.4f}", dim=True
+                f"   {evidence.lane}: rank {evidence.rank}, score {evidence.score:.4f}{sure}", dim=True
             )
         for name, factor in result.boosts.items():
-            yield click.style(f"   {name}: x {factor:g}", dim=True)
+            yield click.style(f"   {name}: x {factor:.4g}", dim=True)
+        if result.places:
+            moves = ", ".join(f"{place} after {stage}" for stage, place in result.places.items())
+            yield click.style(f"   place: {moves}", dim=True)
         if result.score_source == "rerank":
             yield click.style(f"   rerank: score {result.score:.4f}", dim=True)
     yield ""
@@ -93,15 +97,20 @@ def _funnel(found: Found) -> Iterator[str]:
         yield visible(f"synonyms: {', '.join(found.synonyms)}")
     yield f"filter:   {visible(found.filter) or 'none'}"
     yield f"eligible: {stats['eligible_documents']} documents, {stats['excluded_documents']} kept out"
-    yield (
-        f"funnel:   {stats['original_count']} fused, {stats['after_threshold']} above the threshold, "
-        f"{stats['after_dedup']} different texts, "
-        f"{stats['after_doc_limit']} within the limit per document, "
-        f"{len(found.results)} shown"
-    )
-    yield "time:     " + ", ".join(f"{name} {spent:g} ms" for name, spent in found.timings_ms.items())
+    steps = found.funnel or ()
+    yield from (line for at, step in enumerate(steps) for line in _step(step, steps[at - 1] if at else None))
+    stages = {step.stage for step in steps}
+    spent = ((name, ms) for name, ms in found.timings_ms.items() if name not in stages)
+    yield "time:     " + ", ".join(f"{name} {ms:g} ms" for name, ms in spent)
     index = found.index
     yield f"index:    generation {index.generation}, {index.documents} documents, built at {index.built_at}"
+
+
+def _step(step: Step, before: Step | None) -> Iterator[str]:
+    head = "funnel:  " if before is None else "         "
+    fewer = before.left - step.left if before else 0
+    lost = f"  -{fewer}" if fewer else ""
+    yield f"{head} {step.stage:<13}{step.left:>5}{step.ms:>9.2f} ms{lost}"
 
 
 def report(done: Report) -> Iterator[str]:

@@ -99,6 +99,11 @@ class Snapshot(Protocol):
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
         """The vectors of chunks by path and ordinal, one row each; of width 0 without a model."""
 
+    def coverage(
+        self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
+    ) -> Sequence[float]:
+        """How much of the terms, by their rarity among the allowed rows, each chunk has in its words."""
+
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
         """Sections by their document's path and their number there."""

@@ -98,11 +98,16 @@ def _check_filters(corpus: Corpus, judged: JudgedSet) -> None:
 
 def _outcome(corpus: Corpus, judged: JudgedSet, asked: Asked, way: Way) -> Outcome:
     found = _ask(corpus, asked, way)
-    paths = dict.fromkeys(result.path for result in found.results)
-    ranked = tuple(judged.ids.get(path, path) for path in paths)
+    ranked = tuple(judged.ids.get(path, path) for path in _documents(found))
     return Outcome(
         asked.id, found.query_type, asked.label, ranked, scores(ranked, asked.grades), found.timings_ms
     )
+
+
+def _documents(found: Found) -> list[str]:
+    """The documents in order. A result stands for every place that its text is in."""
+    places = ((result.path, *(place.path for place in result.also_in)) for result in found.results)
+    return list(dict.fromkeys(path for of_result in places for path in of_result))[:DEPTH]
 
 
 def _ask(corpus: Corpus, asked: Asked, way: Way) -> Found:

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from tamis.errors import BadSetting, UsageError
 from tamis.models.embed import DEFAULT_MODEL, NO_MODEL
-from tamis.search.pipeline import STAGES, Question, active_lanes
+from tamis.search.pipeline import active_lanes
+from tamis.search.question import Question
+from tamis.search.stages import STAGES
 from tamis.settings import USER_FILE_VARIABLE, Settings, load
 
 DEFAULT_WAY: Final = "default"

@@ -24,6 +24,7 @@ def load(threads: int) -> Encoder:
         name="bge",
         fingerprint=f"bge:{_MODEL_SHA256[:16]}:1",
         dimension=_DIMENSION,
+        related=(0.70, 40.0),
         session=open_session(carried_file(_PACKAGE, f"{_FOLDER}/model.onnx", _MODEL_SHA256)),
         tokenizer=open_tokenizer(
             carried_file(_PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256), _LONGEST

@@ -39,6 +39,7 @@ class Encoder:
     name: str
     fingerprint: str
     dimension: int
+    related: tuple[float, float]
     session: Any
     tokenizer: Any
     forward: Forward

@@ -35,6 +35,7 @@ def load(threads: int) -> Encoder:
         name="granite",
         fingerprint=f"granite:{_SHA256[:16]}:1",
         dimension=_DIMENSION,
+        related=(0.70, 40.0),
         session=open_session(graph, weights),
         tokenizer=open_tokenizer(tokenizer, _LONGEST),
         forward=_forward,

@@ -23,6 +23,7 @@ class HashingEmbedder:
     name = "hashing"
     fingerprint = "hashing:256:1"
     dimension = _DIMENSION
+    related = (0.42, 20.0)
 
     def embed_query(self, text: str) -> Vectors:
         vector: Vectors = self.embed_passages([text])[0]

@@ -1,5 +1,6 @@
 """Stages that change scores. Each multiplies, says so in the candidate's boosts, and sorts again."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -59,7 +60,44 @@ def _ends(name: str, joint: str) -> Iterator[str]:
         yield name
 
 
+_COUNTED: Final = 9  # passages of a document that say whether it is about the question
+
 NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))
+
+
+def coherent(candidates: Sequence[Candidate], share: float) -> list[Candidate]:
+    """A document that has many good passages: its best one moves up, by a share of the third to the ninth.
+
+    Two that stand side by side often say the same thing; from the third on, the document is about it.
+    """
+    scores: dict[str, list[float]] = {}
+    for candidate in candidates:
+        scores.setdefault(candidate.passage.path, []).append(candidate.raw_score)
+    support = {path: share * sum(own[2:_COUNTED]) for path, own in scores.items()}
+    return _first_and_further(
+        candidates,
+        "coherence",
+        lambda each, place: (
+            1 + support[each.passage.path] / each.raw_score if place == 0 and each.raw_score else 1.0
+        ),
+    )
+
+
+def saturated(candidates: Sequence[Candidate], factor: float) -> list[Candidate]:
+    """So that no document fills the page: each passage counts less for those of it that stand above."""
+    return _first_and_further(candidates, "saturation", lambda _, place: factor**place)
+
+
+def _first_and_further(
+    candidates: Sequence[Candidate], name: str, factor: Callable[[Candidate, int], float]
+) -> list[Candidate]:
+    """Boost by the candidate and how many of its document stand above it."""
+    seen: Counter[str] = Counter()
+    places = {}
+    for candidate in candidates:
+        places[candidate.passage.position] = seen[candidate.passage.path]
+        seen[candidate.passage.path] += 1
+    return boosted(candidates, name, lambda each: factor(each, places[each.passage.position]))
 
 
 def boosted(

@@ -7,11 +7,17 @@ the ranks do, though: how far a hit stands behind the lane's best. So what a ran
 
 is scaled by what the lane's word is worth beside the others' (`Sources`, measured), and by the hit's
 standing: 1 for the lane's best, falling with the score to a fifth at its fiftieth; behind that,
-ranks alone decide. `docs/ranking.md` has what that gains over ranks alone everywhere.
+ranks alone decide.
+
+How much the words lane is worth beside the meaning lane depends on the question, and two things tell:
+how far its tenth hit stands behind its first (a word that is in a few passages alone says more than
+one that is everywhere), and whether the meaning lane thinks something of its first three. `balanced`
+turns both into a factor. `docs/ranking.md` has what each of these gains over ranks alone.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
@@ -25,6 +31,12 @@ _NEAR: Final = 0.9  # a cosine that means nearly the same (C28)
 # Scores that differ less than this have little between them: of cosines, and of the others as a share.
 _COSINES_APART: Final = 0.1
 _SHARES_APART: Final = 0.1
+# What tells how much the words lane is worth: how it is usually, and how much a difference from that counts.
+_USUAL_GAP: Final = 0.4
+_PER_GAP: Final = 1.6
+_USUAL_AGREEMENT: Final = 0.5
+_PER_AGREEMENT: Final = 0.8
+_MOST_FOR_WORDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,7 @@ class Sources:
     """What a lane's word is worth, besides its weight (C28)."""
 
     by_score: bool = False
+    adaptive: bool = False  # the words lane's worth is found out for each question
     worth: Mapping[Lane, float] = field(default_factory=dict)  # 1 unless named here
     near: float = 1.0  # a factor for passages that mean nearly the same as the question
 
@@ -42,7 +55,8 @@ class Sources:
             "code": settings.code_confidence,
             "links": settings.graph_confidence,
         }
-        return cls(settings.score_confidence, worth, settings.similarity_confidence)
+        adaptive = settings.adaptive_confidence
+        return cls(settings.score_confidence, adaptive, worth, settings.similarity_confidence)
 
 
 RANKS_ALONE: Final = Sources()
@@ -69,6 +83,31 @@ def fuse(
         for position, evidence in found.items()
     ]
     return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
+
+
+def balanced(sources: Sources, rankings: Mapping[Lane, Ranking]) -> Sources:
+    """With what the words lane is worth for this question, where both it and the meaning lane found some."""
+    if not sources.adaptive or not rankings.get("words") or not rankings.get("meaning"):
+        return sources
+    gap, agreement = _gap(rankings["words"]), _agreement(rankings["words"], rankings["meaning"])
+    swing = math.exp(_PER_GAP * (gap - _USUAL_GAP) + _PER_AGREEMENT * (agreement - _USUAL_AGREEMENT))
+    words = sources.worth.get("words", 1.0)
+    return replace(sources, worth={**sources.worth, "words": min(words * swing, max(words, _MOST_FOR_WORDS))})
+
+
+def _gap(ranking: Ranking) -> float:
+    """How far the tenth stands behind the first, as a share of that."""
+    first, tenth = ranking[0][1], ranking[9][1] if len(ranking) > 9 else 0.0
+    return (first - tenth) / first if first else 0.0
+
+
+def _agreement(words: Ranking, meaning: Ranking) -> float:
+    """Where the first three stand with the meaning lane, from 1 for its best to 0 for its fiftieth."""
+    scores = [score for _, score in meaning]
+    spread = _spread("meaning", scores)
+    standing = {passage.position: 1 - min((scores[0] - score) / spread, 1.0) for passage, score in meaning}
+    first = [standing.get(passage.position, 0.0) for passage, _ in words[:3]]
+    return sum(first) / len(first)
 
 
 def best_possible(
@@ -102,12 +141,16 @@ def standings(lane: Lane, scores: Sequence[float]) -> list[float]:
     """
     if not scores:
         return []
+    best, spread = scores[0], _spread(lane, scores)
+    return [_LEAST ** min((best - score) / spread, 1.0) if spread else 1.0 for score in scores]
+
+
+def _spread(lane: Lane, scores: Sequence[float]) -> float:
+    """Between the best score and the fiftieth."""
     best, whole = scores[0], len(scores) >= REACH
     if lane == "meaning":
-        spread = max(best - (scores[REACH - 1] if whole else scores[-1]), _COSINES_APART)
-    else:
-        spread = max(best - (scores[REACH - 1] if whole else 0.0), _SHARES_APART * best)
-    return [_LEAST ** min((best - score) / spread, 1.0) if spread else 1.0 for score in scores]
+        return max(best - (scores[REACH - 1] if whole else scores[-1]), _COSINES_APART)
+    return max(best - (scores[REACH - 1] if whole else 0.0), _SHARES_APART * best)
 
 
 def _candidate(

@@ -1,9 +1,9 @@
 """The links lane: from the documents that the other lanes found to those that are linked with them.
 
-A document keeps what it got and passes half of it on to its neighbours, less with every hop, by the
-kind of the link, and shared out among all that a neighbour is linked with, so that a page that links
-to everything (or that everything links to) gains little. Both ends of a link count: what refers to a
-hit is about it, too. So hits that vouch for each other rise, and what they lead to comes after them.
+A document passes half of what it got on to its neighbours, less with every hop, by the kind of the
+link, and shared out among all that a neighbour is linked with, so that a page that links to everything
+(or that everything links to) gains little. Both ends of a link count: what refers to a hit is about it,
+too. What a hit got itself it has from the other lanes; here it counts for what others pass to it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +38,11 @@ class Neighbour:
     path: str
     score: float
     hops: int
-    edge: Edge | None  # None for a seed that nothing is linked with
+    edge: Edge
 
 
 def neighbours(seeds: Mapping[str, float], hops: int, look: Look, count: Count) -> list[Neighbour]:
-    """The seeds and what is linked with them, best first, ties by path; nothing where nothing is linked.
+    """What is linked with the seeds (they themselves included), best first, ties by path.
 
     `look` tells the edges that touch some documents, `count` with how many each is linked.
     """
@@ -54,9 +54,7 @@ def neighbours(seeds: Mapping[str, float], hops: int, look: Look, count: Count) 
         reached |= frontier.keys()
         for path, (gain, edge) in gains.items():
             if hop == 1 or path in frontier:  # later, what comes back to where it came from says nothing
-                found[path] = Neighbour(path, gain + seeds.get(path, 0.0), hop, edge)
-    if found:
-        found = {path: Neighbour(path, own, 0, None) for path, own in seeds.items()} | found
+                found[path] = Neighbour(path, gain, hop, edge)
     return sorted(found.values(), key=lambda each: (-each.score, each.path))[:_MOST]
 
 

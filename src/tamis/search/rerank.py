@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from tamis.errors import UsageError
 from tamis.model import Candidate, embedding_text
+from tamis.search.calibrate import logistic
 from tamis.settings import SearchSettings
 
 # Question, passages, seconds (0 is no limit) to scores: of all passages, or of the first, as many as fit.
@@ -61,12 +62,6 @@ def _comparable(score: float) -> float:
 
 def _scored(candidate: Candidate, score: float) -> Candidate:
     return replace(candidate, score=logistic(score), score_source="rerank")
-
-
-def logistic(score: float) -> float:
-    """1 / (1 + e^-score), for scores of any size."""
-    grown = math.exp(-abs(score))
-    return 1 / (1 + grown) if score >= 0 else grown / (1 + grown)
 
 
 def _at_most(candidate: Candidate, most: float) -> Candidate:

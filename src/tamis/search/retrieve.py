@@ -137,7 +137,7 @@ def _named_passages(
     snapshot: Snapshot, reached: Sequence[Neighbour], keys: Mapping[str, Sequence[int]]
 ) -> dict[str, int]:
     """The passages under the headings that links point at."""
-    led = (each.edge for each in reached if each.edge and each.path == each.edge.target)
+    led = (each.edge for each in reached if each.path == each.edge.target)
     anchors = {edge.target: folded(edge.anchor.rpartition("#")[2]) for edge in led}
     wanted = {path: anchor for path, anchor in anchors.items() if anchor}
     passages = snapshot.passages([key for path in wanted for key in keys[path]])

@@ -1,25 +1,21 @@
 """Why an indexed document is not in an answer: the first thing on the way that kept it out."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tamis.engine import Snapshot
 from tamis.filters import And, Archived, DocumentIs, Filter, Not, all_of
 from tamis.model import Candidate, WhyNot
-from tamis.search.pipeline import STAGES, Embed, Means, Question, active_lanes, gather, means_of, word
-from tamis.search.rerank import Rerank, Watched, no_reranker
+from tamis.search.pipeline import active_lanes, gather, means_of, word
+from tamis.search.question import Means, Models, Question
+from tamis.search.rerank import Watched
+from tamis.search.stages import STAGES
 
 _DEEPEST: Final = 5_000  # candidates looked through; below that, "ranked lower" says enough
 
 
-def why_not(
-    snapshot: Snapshot,
-    question: Question,
-    embed: Embed | None,
-    path: str,
-    depth: int,
-    rerank: Rerank = no_reranker,
-) -> WhyNot:
+def why_not(snapshot: Snapshot, question: Question, models: Models, path: str, depth: int) -> WhyNot:
     """Follow a document through the filter, the lanes and the stages, as the answer went (at `depth`)."""
     if not snapshot.allow(DocumentIs(path)).chunks:
         return WhyNot(path, "empty", "it has no text")
@@ -28,10 +24,12 @@ def why_not(
         return WhyNot(path, "archived", "archived documents are hidden (--archived shows them)")
     if keeping_out:
         return WhyNot(path, "filtered", str(all_of(keeping_out)))
-    fused = _candidates(snapshot, question, embed, depth)
+    fused = _candidates(snapshot, question, models, depth)
     if any(candidate.passage.path == path for candidate in fused):
-        return _lost_at(means_of(snapshot, Watched(rerank)), question, fused, path)
-    deeper = [candidate.passage.path for candidate in _candidates(snapshot, question, embed, _DEEPEST)]
+        watched = replace(models, rerank=Watched(models.rerank))
+        means = means_of(snapshot, question, snapshot.allow(question.filter), watched)
+        return _lost_at(means, question, fused, path)
+    deeper = [candidate.passage.path for candidate in _candidates(snapshot, question, models, _DEEPEST)]
     if path not in deeper:
         return WhyNot(path, "ranked lower", f"not among the best {len(deeper):,} passages")
     place = deeper.index(path) + 1
@@ -48,7 +46,8 @@ def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filt
     yield from alone or terms  # each passage may fail at another term: then it is all of them together
 
 
-def _candidates(snapshot: Snapshot, question: Question, embed: Embed | None, depth: int) -> list[Candidate]:
+def _candidates(snapshot: Snapshot, question: Question, models: Models, depth: int) -> list[Candidate]:
+    embed = models.embed
     lanes = active_lanes(question, embed is not None)
     vector = embed(question.text) if embed and "meaning" in lanes else None
     allowed = snapshot.allow(question.filter)

@@ -221,14 +221,34 @@ class EmbeddedSnapshot:
             yield document.path, at, rows if mask is None else rows[mask[rows]]
 
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+        segments = self.view.segments
+        found = [segments[at].vectors["full"][row] for at, row in self._places(positions)]
+        return np.array(found, np.float32)
+
+    def coverage(
+        self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
+    ) -> Sequence[float]:
+        places = self._places(positions)
+        counts, has = np.zeros(len(terms), np.int64), np.zeros((len(terms), len(places)), np.bool_)
+        wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
+        for at, (segment, mask) in enumerate(zip(self.view.segments, allowed.rows.masks, strict=True)):
+            own = [number for number, (of, _) in enumerate(places) if of == at]
+            rows = np.array([places[number][1] for number in own], np.int64)
+            for number, term in enumerate(wanted):
+                with_term, _ = segment.words.postings(term, mask)
+                counts[number] += len(with_term)
+                has[number, own] = _are_in(rows, with_term)
+        return words.coverage(has, [words.rarity(allowed.chunks, count) for count in counts.tolist()])
+
+    def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
+        """Number of the segment and row of each chunk."""
         paths = sorted({path for path, _ in positions})
         documents = {each.path: each for each in store.documents_at(self.connection, paths)}
-        return np.array([self._vector(documents[path], ordinal) for path, ordinal in positions], np.float32)
+        return [self._place(documents[path], ordinal) for path, ordinal in positions]
 
-    def _vector(self, document: store.DocumentRecord, ordinal: int) -> NDArray[np.float32]:
-        segment = self.view.segments[self._number[document.segment]]
-        vector: NDArray[np.float32] = segment.vectors["full"][segment.starts[document.place] + ordinal]
-        return vector
+    def _place(self, document: store.DocumentRecord, ordinal: int) -> tuple[int, int]:
+        at = self._number[document.segment]
+        return at, int(self.view.segments[at].starts[document.place]) + ordinal
 
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
         return store.parents(self.connection, wanted)
@@ -238,6 +258,13 @@ class EmbeddedSnapshot:
         if len(found) < len(set(keys)):
             raise IndexDamaged(self.view.segments[0].directory, "passages without a text")
         return found
+
+
+def _are_in(rows: NDArray[np.int64], ascending: NDArray[Any]) -> NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(rows), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)
+    return np.asarray(ascending[at] == rows)
 
 
 def _hits(segment: Segment, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Hit]:

@@ -158,6 +158,14 @@ def rarity(rows: int, with_term: int) -> float:
     return float(np.log1p((rows - with_term + 0.5) / (with_term + 0.5)))
 
 
+def coverage(has: NDArray[np.bool_], rarities: Sequence[float]) -> list[float]:
+    """The share of the rarities whose terms a row has, for each row (terms down, rows across)."""
+    total = sum(rarities)
+    if not total:
+        return [0.0] * has.shape[1]
+    return [sum(np.compress(column, rarities).tolist()) / total for column in has.T]
+
+
 def rank(
     size: int,
     found: Sequence[tuple[Array, Array]],

@@ -1,0 +1,112 @@
+"""What goes into a search and what comes out of it: the question, what may be called on, the answer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engine import Allowed
+from tamis.filters import EVERYTHING, Filter
+from tamis.identifiers import wanted_names
+from tamis.model import Candidate, Parent
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names
+from tamis.search.calibrate import Logistic
+from tamis.search.expand import Expansion
+from tamis.search.recency import most_for_recency, recency
+from tamis.search.rerank import Rerank, no_reranker
+from tamis.search.retrieve import Reached
+from tamis.search.synonyms import NO_SYNONYMS, Synonyms
+from tamis.settings import SearchSettings
+
+Embed = Callable[[str], NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, complete: nothing further is looked up on the way."""
+
+    text: str
+    filter: Filter = EVERYTHING
+    limit: int = 5
+    min_score: float = 0.0
+    max_chunks_per_doc: int = 0
+    max_hops: int = 0
+    graph_context: bool = False  # tell what the links lane reached
+    parents: bool = False  # show the sections around what was found
+    rerank: bool = False  # put the best in the order of a cross-encoder
+    mmr: bool = False  # prefer what differs, instead of dropping what means the same
+    explain: bool = False  # keep what every stage left
+    now: float | None = None  # when it is asked, in seconds since the epoch; None: age does not count
+    settings: SearchSettings = SearchSettings()
+    archive: ArchivePenalty = NO_PENALTY
+    synonyms: Synonyms = NO_SYNONYMS
+    without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
+
+    @property
+    def without_reranking(self) -> "Question":
+        """The same as the lanes are asked it: reranking comes once, at the end, and wants its candidates."""
+        if not self.rerank or "rerank" in self.without:
+            return self
+        most = max(self.limit, self.settings.rerank_top_n)
+        return replace(self, limit=most, without=self.without | {"rerank"})
+
+    @property
+    def named_factor(self) -> Callable[[Candidate], float]:
+        """What it is worth to define or to be what the question names."""
+        factor, names = self.settings.named_boost, Names.of(wanted_names(self.text))
+        return lambda candidate: factor if names.fit(candidate.passage) else 1.0
+
+    @property
+    def recency_factor(self) -> Callable[[Candidate], float]:
+        """What it is worth to be recent."""
+        now, profile, bias = self.now, self.settings.recency_profile, self.settings.recency_bias
+        if now is None:
+            return lambda _: 1.0
+        return lambda candidate: recency(profile, bias, candidate.passage.modified, now)
+
+    @property
+    def largest_factor(self) -> float:
+        """The most that boosts can make of a passage's score."""
+        named = max(1.0, self.settings.named_boost) if wanted_names(self.text) else 1.0
+        young = most_for_recency(self.settings.recency_profile, self.settings.recency_bias)
+        return named * (1.0 if self.now is None else young)
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What a search may compute with."""
+
+    embed: Embed | None = None
+    related: Logistic | None = None  # what a cosine of this model says
+    rerank: Rerank = no_reranker
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a stage may call on besides the candidates and the question: facts of the same snapshot."""
+
+    vectors: Callable[[Sequence[Candidate]], NDArray[np.float32]]  # one row each; of width 0 without a model
+    # How much of the question's words each has; unless something can tell, all of them.
+    coverage: Callable[[Sequence[Candidate]], Sequence[float]] = lambda candidates: [1.0] * len(candidates)
+    related: Logistic | None = None
+    rerank: Rerank = no_reranker
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the pipeline hands to a door's side of the house."""
+
+    candidates: tuple[Candidate, ...]
+    query_type: str
+    funnel: Mapping[str, int]  # how many candidates left each stage; "fused" is how many entered
+    timings_ms: Mapping[str, float]
+    allowed: Allowed
+    scanned: int  # rows that the lanes looked at
+    depth: int  # how many each lane was asked for
+    neighbours: tuple[Reached, ...] = ()  # what the links lane came to
+    parents: Mapping[tuple[str, int], Parent] = field(default_factory=dict)  # of the candidates, if asked
+    reranked: tuple[int, int] = (0, 0)  # how many candidates were reranked, of how many that should be
+    expansion: Expansion = Expansion()
+    synonyms: tuple[str, ...] = ()
+    trace: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)  # what every stage left, if asked
