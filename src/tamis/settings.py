@@ -42,7 +42,7 @@ class SearchSettings:
         True, "Find out for each question what the words lane's word is worth, from how its hits differ."
     )
     keyword_confidence: float = key(
-        0.8, "What the words lane's word is worth beside the meaning lane's.", low=0
+        0.72, "What the words lane's word is worth beside the meaning lane's.", low=0
     )
     code_confidence: float = key(0.67, "What the code lane's word is worth beside the meaning lane's.", low=0)
     graph_confidence: float = key(
