@@ -62,6 +62,10 @@ class SearchSettings:
         "Weigh lanes by the type of a question: words x 1.5 when factual, links x 1.5 when navigational, "
         "meaning x 1.3 when exploratory.",
     )
+    path_boost: float = key(1.2, "Factor for code in a file whose whole name is in the question.", low=1)
+    aside_penalty: float = key(
+        0.8, "Factor for tests, examples and vendored code, unless a question asks for them.", low=0, high=1
+    )
     coherence: float = key(
         0.2,
         "What a document's further good passages add to its best one: this share, from the third on.",

@@ -10,7 +10,7 @@ from tamis.engine import Allowed
 from tamis.filters import EVERYTHING, Filter
 from tamis.identifiers import wanted_names
 from tamis.model import Candidate, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, CodePlaces, Names
 from tamis.search.calibrate import Logistic
 from tamis.search.expand import Expansion
 from tamis.search.recency import most_for_recency, recency
@@ -58,6 +58,10 @@ class Question:
         return lambda candidate: factor if names.fit(candidate.passage) else 1.0
 
     @property
+    def code_places(self) -> CodePlaces:
+        return CodePlaces.of(self.text, self.settings)
+
+    @property
     def recency_factor(self) -> Callable[[Candidate], float]:
         """What it is worth to be recent."""
         now, profile, bias = self.now, self.settings.recency_profile, self.settings.recency_bias
@@ -68,9 +72,9 @@ class Question:
     @property
     def largest_factor(self) -> float:
         """The most that boosts can make of a passage's score."""
-        named = max(1.0, self.settings.named_boost) if wanted_names(self.text) else 1.0
+        named = self.settings.named_boost if wanted_names(self.text) else 1.0
         young = most_for_recency(self.settings.recency_profile, self.settings.recency_bias)
-        return named * (1.0 if self.now is None else young)
+        return named * self.settings.path_boost * (1.0 if self.now is None else young)
 
 
 @dataclass(frozen=True, slots=True)

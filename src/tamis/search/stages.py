@@ -56,6 +56,8 @@ _LEAST_DIVERSIFIED: Final = 50
 
 STAGES: Final[Mapping[str, Stage]] = {
     "named": lambda candidates, ask, _: boosted(candidates, "named", ask.named_factor),
+    "file name": lambda candidates, ask, _: boosted(candidates, "file name", ask.code_places.name_factor),
+    "aside": lambda candidates, ask, _: boosted(candidates, "aside", ask.code_places.aside_factor),
     "coherence": lambda candidates, ask, _: coherent(candidates, ask.settings.coherence),
     "recency": lambda candidates, ask, _: boosted(candidates, "recency", ask.recency_factor),
     "archive": lambda candidates, ask, _: boosted(candidates, "archive", ask.archive.factor),
