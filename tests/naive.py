@@ -156,7 +156,9 @@ class NaiveSnapshot:
 
     def _searchable(self, row: Row) -> set[str]:
         """The terms of the fields that count for anything."""
-        return {term for field, counts in self.terms[row.key].items() if self.boosts[field] for term in counts}
+        return {
+            term for field, counts in self.terms[row.key].items() if self.boosts[field] for term in counts
+        }
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         kept = {self.by_key[key].position for key in allowed.rows}

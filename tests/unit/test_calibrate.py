@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.model import Candidate, Evidence, Passage
+from tamis.models.hashing import HashingEmbedder
 from tamis.search.calibrate import COVERED, Logistic, calibrated, grounds, logistic
 from tamis.text import text_hash
 
@@ -148,3 +149,18 @@ def test_words_that_are_rarer_count_for_more(corpus_of):
     corpus = corpus_of(files, model__name="none")
     rare, common = (corpus.search(text).results[0].score for text in ("zebra missing", "common missing"))
     assert rare > common
+
+
+def test_the_curve_is_the_models(corpus_of, monkeypatch):
+    """C50: what a cosine says depends on the model."""
+    corpus = corpus_of(GARDEN, search__keyword_weight=0, search__max_hops=0)
+    scores = []
+    for related in ((0.9, 20.0), (0.1, 20.0)):
+        monkeypatch.setattr(HashingEmbedder, "related", related)
+        (best, *_) = corpus.search("evening").results
+        cosine = next(each.score for each in best.evidence if each.lane == "meaning")
+        by_words = sigmoid(2.5)  # the only word is there
+        grounded = 1 - (1 - sigmoid(related[1] * (cosine - related[0]))) * (1 - by_words)
+        assert (best.path, best.score) == ("watering.md", pytest.approx(grounded))
+        scores.append(best.score)
+    assert scores[0] < scores[1]

@@ -246,6 +246,24 @@ def test_a_way_changes_what_is_found(run):
     assert len(found["open"]["q4"]) == 2
 
 
+def test_a_result_counts_for_every_place_that_it_stands_for(run, tmp_path):
+    """C72: of the same text twice one is shown; who judged the other did not judge wrongly."""
+    same = "# Figs\n\nA fig grows on a wall."
+    twins = [{"_id": name, "text": same, "path": f"{name}.md"} for name in ("one", "two")]
+    last = {
+        "_id": "last",
+        "text": "A fig, and many other words that are about something else.",
+        "path": "z.md",
+    }
+    asked = [{"_id": "q1", "text": "fig wall"}]
+    write_judged(tmp_path / "twins", [*twins, last], asked, [("q1", "two", 1)])
+    (result,) = run("twins", "--json").json["results"]
+    assert result["asked"][0]["ranked"] == ["one", "two", "last"]
+    assert result["metrics"]["mrr@10"] == 0.5
+    ways = ("--config", "all=content_dedup_enabled=false,ngram_dedup_enabled=false")
+    assert run("twins", "--json", *ways).json["results"][0]["asked"] == result["asked"]
+
+
 def test_archived_documents_are_hidden_where_a_way_says_so(run, tmp_path):
     """Unless the question's own filter names them, as in any search."""
     questions = [QUESTIONS[1], {"_id": "q6", "text": "ground", "filter": "is:archived"}]

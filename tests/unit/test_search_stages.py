@@ -248,7 +248,9 @@ def test_balancing_can_be_turned_off():
     fixed = replace(ADAPTIVE, adaptive=False)
     assert balanced(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)}) is fixed
     assert Sources.of(SearchSettings(adaptive_confidence=False)).adaptive is False
-    assert Sources.of(SearchSettings()) == Sources(True, True, {"words": 0.8, "code": 0.67, "links": 1.0}, 1.0)
+    assert Sources.of(SearchSettings()) == Sources(
+        True, True, {"words": 0.8, "code": 0.67, "links": 1.0}, 1.0
+    )
 
 
 @LAW

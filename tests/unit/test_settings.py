@@ -304,7 +304,9 @@ def test_a_bad_file_is_a_fault_that_says_what_to_do(toml, said, tmp_path):
     with pytest.raises(BadSetting) as caught:
         load(tmp_path, {}, {"HOME": "/nonexistent"})
     assert said in caught.value.hint
-    assert re.search(r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile|search\.preset", caught.value.message)
+    assert re.search(
+        r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile|search\.preset", caught.value.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -487,7 +489,11 @@ BOOK = {"book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(
 @experiment("search.coherence")
 def _(make, _):
     plain, more = (
-        [r for r in make(BOOK, **RANKS_ALONE | change).search("grass", limit=9).results if r.path == "book.md"]
+        [
+            r
+            for r in make(BOOK, **RANKS_ALONE | change).search("grass", limit=9).results
+            if r.path == "book.md"
+        ]
         for change in ({}, {"search__coherence": 0.5})
     )
     raw = [result.raw_score for result in plain]
