@@ -252,7 +252,7 @@ def test_a_result_counts_for_every_place_that_it_stands_for(run, tmp_path):
     twins = [{"_id": name, "text": same, "path": f"{name}.md"} for name in ("one", "two")]
     last = {
         "_id": "last",
-        "text": "A fig, and many other words that are about something else.",
+        "text": "A fig, and many other words about something else.",
         "path": "z.md",
     }
     asked = [{"_id": "q1", "text": "fig wall"}]

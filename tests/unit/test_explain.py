@@ -1,5 +1,6 @@
 """An explained answer: what each stage left, and where each result stood, in Python and as JSON."""
 
+import itertools
 import json
 import math
 
@@ -54,7 +55,7 @@ def test_places_lead_from_the_fusion_to_where_a_result_is(corpus, more):
         assert stages == sorted(stages, key=order.index)
         assert stages[0] == "fused"
         assert places[-1] == number
-        assert all(one != two for one, two in zip(places, places[1:], strict=False)), "only where it moved"
+        assert all(one != two for one, two in itertools.pairwise(places)), "only where it moved"
 
 
 def test_the_first_place_is_that_of_the_fusion(corpus_of):
