@@ -16,6 +16,16 @@ from tamis.settings import Settings, load
 Files = Mapping[str, str | bytes]
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+# Scores that can be worked out on paper: the sum of weight / (k + rank), and nothing after it.
+RANKS_ALONE = {
+    "search__score_confidence": False,
+    "search__adaptive_confidence": False,
+    "search__keyword_confidence": 1,
+    "search__code_confidence": 1,
+    "search__coherence": 0,
+    "search__saturation": 1,
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Here and not in golden/: a second module called conftest would hide this one from its importers."""

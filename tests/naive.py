@@ -142,14 +142,23 @@ class NaiveSnapshot:
     def coverage(
         self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
     ) -> Sequence[float]:
-        has = {row.position: set().union(*self.terms[row.key].values()) for row in self.rows}
+        has = {row.position: self._searchable(row) for row in self.rows}
         within = [has[self.by_key[key].position] for key in allowed.rows]
         rarity = {}
         for term in terms:
             count = sum(term in words for words in within)
             rarity[term] = math.log(1 + (len(within) - count + 0.5) / (count + 0.5))
         whole = sum(rarity.values())
-        return [sum(rarity[term] for term in terms if term in has[at]) / whole for at in positions]
+        return [
+            sum(rarity[term] for term in terms if term in has[at]) / whole if whole else 0.0
+            for at in positions
+        ]
+
+    def _searchable(self, row: Row) -> set[str]:
+        """The terms of the fields that count for anything."""
+        return {
+            term for field, counts in self.terms[row.key].items() if self.boosts[field] for term in counts
+        }
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         kept = {self.by_key[key].position for key in allowed.rows}

@@ -210,6 +210,38 @@ def test_a_word_nobody_has_and_no_word_at_all(engine):
     assert worded(snapshot, ["zzz", "alpha"], everything) == worded(snapshot, ["alpha"], everything)
 
 
+def test_coverage_by_hand(engine):
+    """C50: each term by its rarity; a term that nobody has counts, and most of all."""
+    snapshot = engine({"a.txt": "alpha beta", "b.txt": "beta", "c.txt": "gamma"})
+    everything, places = snapshot.allow(f.EVERYTHING), [("a.txt", 0), ("b.txt", 0), ("c.txt", 0)]
+    one, two, none = (np.log(1 + (3 - count + 0.5) / (count + 0.5)) for count in (1, 2, 0))
+    found = snapshot.coverage(["alpha", "beta"], places, everything)
+    assert found == pytest.approx([1.0, two / (one + two), 0.0])
+    assert found[0] == 1.0, "all there is, to the last bit"
+    whole = one + two + none
+    missing = snapshot.coverage(["alpha", "beta", "zzz"], places, everything)
+    assert missing == pytest.approx([(one + two) / whole, two / whole, 0.0])
+    assert list(snapshot.coverage(["zzz"], places, everything)) == [0.0] * 3
+    assert list(snapshot.coverage([], places, everything)) == [0.0] * 3
+    assert list(snapshot.coverage(["alpha"], [], everything)) == []
+
+
+def test_coverage_counts_among_the_allowed_rows(engine):
+    """R000-036: rarity is that of an index without the rest, to the last bit."""
+    files = some_files(14)
+    whole, part = engine(files), engine({name: text for name, text in files.items() if "docs/" in name})
+    some, rest = whole.allow(f.Under("docs")), part.allow(f.EVERYTHING)
+    places = sorted(meaning(part, "alpha", rest))
+    assert places
+    for terms in QUERIES:
+        assert list(whole.coverage(terms, places, some)) == list(part.coverage(terms, places, rest))
+    assert any(
+        list(whole.coverage(terms, places, some))
+        != list(whole.coverage(terms, places, whole.allow(f.EVERYTHING)))
+        for terms in QUERIES
+    )
+
+
 def test_passages_are_what_the_files_say(engine):
     """R000-016, R002-011: a passage is an exact run of its file's lines, with its place and its tags."""
     text = "---\ntags: [API, draft]\ndate: 2026-05-01\n---\n# One\n\nalpha\n\n## Two\n\nbeta " + "gamma " * 20
@@ -275,6 +307,31 @@ def test_word_scores_against_the_formula(both):
         expected = worded(oracle, terms, oracle.allow(chosen))
         assert found.keys() == expected.keys()
         assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_coverage_against_the_formula(both):
+    """C50: under any filter, of rows in any order, twice the same included."""
+    snapshot, oracle = both
+    dice = random.Random(9)
+    for terms in [*QUERIES, ("ada",), ("note", "guid", "absent"), ("zzz",), ()]:
+        chosen = random_filter(dice)
+        expected = oracle.allow(chosen)
+        places = [oracle.by_key[key].position for key in sorted(expected.rows)]
+        wanted = dice.choices(places, k=25) if places else []
+        found = list(snapshot.coverage(terms, wanted, snapshot.allow(chosen)))
+        assert found == pytest.approx(list(oracle.coverage(terms, wanted, expected)), rel=1e-12)
+
+
+def test_a_field_that_counts_for_nothing_covers_nothing(tmp_path):
+    """A term that is searched nowhere is not there."""
+    write_files(tmp_path, {"a.md": "---\nauthor: zebra\n---\nalpha", "b.md": "zebra"})
+    for boost, expected in ((0.0, [0.0, 1.0]), (1.0, [1.0, 1.0])):
+        flags = {"fields__author": boost}
+        places = [("a.md", 0), ("b.md", 0)]
+        oracle = naive_snapshot(tmp_path, test_settings(tmp_path, **flags))
+        with opened(open_corpus(tmp_path, **flags)) as snapshot:
+            for each in (snapshot, oracle):
+                assert list(each.coverage(["zebra"], places, each.allow(f.EVERYTHING))) == expected
 
 
 def test_meaning_against_a_full_sort(both):

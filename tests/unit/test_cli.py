@@ -271,10 +271,12 @@ def test_expansion_is_told(run, monkeypatch):
 
 
 def test_explain(run):
+    """R002-101: as text and as JSON; every stage is named."""
     out = run("search", "login token", "--explain").out
     for part in (
         "words: rank",
         "meaning: rank",
+        "place: 1 after fused",
         "filter:",
         "-archived",
         "eligible:",
@@ -283,6 +285,33 @@ def test_explain(run):
         "index:",
     ):
         assert part in out
+    told = run("search", "login token", "--explain", "--json").json
+    assert [step["stage"] for step in told["funnel"]] == ["fused", *STAGES]
+    assert all(f"{stage:<13}" in out for stage in STAGES)
+    assert all(set(result) == RESULT | {"places"} for result in told["results"])
+
+
+def test_a_preset(run, monkeypatch):
+    """The option over the variable; a key that is set over both."""
+    write_files(Path.cwd(), {"docs/linked.md": "nothing of it\n", "docs/linking.md": "login [[linked]]\n"})
+
+    def follows_links(*options: str) -> bool:
+        answer = run("search", "login", "-n", "50", "--json", *options).json
+        return "links" in {item["lane"] for result in answer["results"] for item in result["evidence"]}
+
+    assert follows_links()
+    assert not follows_links("--preset", "fast")
+    assert follows_links("--preset", "best")
+    assert follows_links("--preset", "fast", "--hops", "1")
+    monkeypatch.setenv("TAMIS_SEARCH_PRESET", "fast")
+    assert not follows_links()
+    assert follows_links("--preset", "balanced")
+    monkeypatch.setenv("TAMIS_SEARCH_MAX_HOPS", "1")
+    assert follows_links("--preset", "fast")
+    ended = run("search", "login", "--preset", "slow")
+    assert (ended.code, ended.out) == (2, "")
+    assert "search.preset is 'slow'" in ended.err
+    assert "allowed: fast, balanced, best" in ended.err
 
 
 def test_why_not(run):

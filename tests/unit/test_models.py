@@ -17,6 +17,7 @@ from tamis.errors import BadSetting, ModelFault
 from tamis.models import bge, encoder, granite
 from tamis.models.embed import DEFAULT_MODEL, MODEL_NAMES, Embedder, check_name, load_embedder
 from tamis.models.hashing import HashingEmbedder
+from tamis.search.calibrate import Logistic
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -139,6 +140,16 @@ def test_the_hashing_model_knows_spelling():
     )
     assert one > two
     assert np.array_equal(embedder.embed_passages([""]), embedder.embed_passages([" ... "]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_says_which_cosines_mean_something(name):
+    """C50: its curve tells what is about the question from what is about bread."""
+    embedder = model(name)
+    curve, asked = Logistic(*embedder.related), embedder.embed_query(TEXTS[0])
+    near, far = embedder.embed_passages(["Log in to the service with your user name.", TEXTS[2]]) @ asked
+    assert curve(float(near)) > 0.9
+    assert curve(float(far)) < 0.1
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,6 +1,7 @@
 """The stages of a search, each against arithmetic by hand or a plain second implementation."""
 
 import itertools
+import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boost import ArchivePenalty
-from tamis.search.fuse import Sources, fuse, standings
+from tamis.search.classify import type_weights
+from tamis.search.fuse import Sources, balanced, fuse, standings
 from tamis.search.pipeline import active_lanes, first_depth
 from tamis.search.question import Means, Question
 from tamis.search.select import above_threshold, limited_per_document, without_same_text
@@ -172,6 +174,105 @@ def test_a_standing_never_rises_and_deeper_lists_change_nothing(scores, lane):
     assert standings(lane, ranked[: max(50, len(ranked) // 2)])[:50] == found[:50]
 
 
+# --- What the words lane is worth ----------------------------------------------------------
+
+ADAPTIVE = Sources(adaptive=True, worth={"words": 0.8, "code": 0.67})
+
+
+def named(**scores: float) -> list[tuple[Passage, float]]:
+    return [(passage(path), score) for path, score in scores.items()]
+
+
+def worth_of_words(words: list[tuple[Passage, float]], meaning: list[tuple[Passage, float]]) -> float:
+    found = balanced(ADAPTIVE, {"words": words, "meaning": meaning})
+    assert found.worth["code"] == 0.67
+    assert replace(found, worth={}) == replace(ADAPTIVE, worth={})
+    return found.worth["words"]
+
+
+def test_the_worth_of_the_words_lane_by_hand():
+    """C28: e to the 1.6 x (gap - 0.4) + 0.8 x (agreement - 0.5), times what it is worth as it is."""
+    words = scored(10.0, 10.0, 10.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 6.0, 1.0)  # the tenth is 0.4 behind
+    last = [(passage("z"), 0.3)]
+    assert worth_of_words(words, named(x=0.9) + last) == pytest.approx(0.8 * math.exp(-0.4))
+    # Cosines from 0.9 to 0.3: the first three are worth 1, 0.5 and 0, which is as usual.
+    half = [(passage("000"), 0.9), (passage("001"), 0.6), *last, (passage("002"), 0.3)]
+    assert worth_of_words(words, half) == pytest.approx(0.8)
+    all_three = [(passage(f"{at:03}"), 0.9) for at in range(3)] + last
+    assert worth_of_words(words, all_three) == pytest.approx(0.8 * math.exp(0.4))
+    flat = scored(*[10.0] * 12)
+    assert worth_of_words(flat, half) == pytest.approx(0.8 * math.exp(-0.64))
+    steep = scored(10.0, 10.0, 10.0, *[1.0] * 9)  # 0.9 behind
+    assert worth_of_words(steep, half) == pytest.approx(0.8 * math.exp(0.8))
+
+
+def test_fewer_than_ten_and_fewer_than_three_hits():
+    """What is not there scores 0, so the gap is all of it; agreement is of those that are there."""
+    last = named(y=0.3)
+    assert worth_of_words(scored(10.0, 9.0), named(x=0.9) + last) == pytest.approx(
+        0.8 * math.exp(1.6 * 0.6 - 0.4)
+    )
+    quarter = [(passage("x"), 0.9), (passage("000"), 0.45), *last]
+    assert worth_of_words(scored(10.0), quarter) == pytest.approx(0.8 * math.exp(1.6 * 0.6 - 0.8 * 0.25))
+
+
+def test_the_words_lane_is_never_worth_more_than_twice():
+    """Unless it is told to be, and then not more than that."""
+    rankings = {"words": scored(10.0), "meaning": [(passage("000"), 0.9), *named(y=0.3)]}
+    assert 0.8 * math.exp(1.6 * 0.6 + 0.4) > 2.0
+    assert balanced(ADAPTIVE, rankings).worth["words"] == 2.0
+    told = replace(ADAPTIVE, worth={"words": 3.0})
+    assert balanced(told, rankings).worth["words"] == 3.0
+    assert balanced(Sources(adaptive=True), rankings).worth["words"] == 2.0
+    poor = {"words": scored(*[10.0] * 12), "meaning": named(x=0.9, y=0.3)}
+    assert balanced(told, poor).worth["words"] == pytest.approx(3 * math.exp(-0.64 - 0.4))
+
+
+@pytest.mark.parametrize(
+    "rankings",
+    [
+        {"words": scored(2.0, 1.0)},
+        {"meaning": scored(0.9, 0.8)},
+        {"words": [], "meaning": scored(0.9)},
+        {"words": scored(2.0), "meaning": []},
+        {"code": scored(2.0), "meaning": scored(0.9)},
+        {},
+    ],
+    ids=["no meaning", "no words", "none with the words", "nothing means it", "code", "no lane"],
+)
+def test_without_both_lanes_there_is_nothing_to_balance(rankings):
+    assert balanced(ADAPTIVE, rankings) is ADAPTIVE
+
+
+def test_balancing_can_be_turned_off():
+    fixed = replace(ADAPTIVE, adaptive=False)
+    assert balanced(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)}) is fixed
+    assert Sources.of(SearchSettings(adaptive_confidence=False)).adaptive is False
+    assert Sources.of(SearchSettings()) == Sources(
+        True, True, {"words": 0.8, "code": 0.67, "links": 1.0}, 1.0
+    )
+
+
+@LAW
+@given(
+    st.lists(st.floats(0.1, 30), min_size=1, max_size=120),
+    st.lists(st.floats(0, 1), min_size=1, max_size=120),
+    st.randoms(use_true_random=False),
+)
+def test_what_the_words_are_worth_does_not_depend_on_the_depth(words, cosines, dice):
+    """Asking the lanes for more than fifty changes nothing: the order above depends on it."""
+    order = dice.sample(range(120), 120)
+    deep = {
+        "words": scored(*sorted(words, reverse=True)),
+        "meaning": [
+            (passage(f"{order[at]:03}"), score) for at, score in enumerate(sorted(cosines, reverse=True))
+        ],
+    }
+    shallow = {lane: ranking[:50] for lane, ranking in deep.items()}
+    assert balanced(ADAPTIVE, shallow) == balanced(ADAPTIVE, deep)
+    assert 0 < balanced(ADAPTIVE, deep).worth["words"] <= 2.0
+
+
 PATHS = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10)
 WEIGHTS = st.sampled_from([0.25, 1.0, 2.0])
 
@@ -308,6 +409,8 @@ QUESTIONS = st.builds(
     max_chunks_per_doc=st.integers(0, 3),
     settings=st.builds(
         SearchSettings,
+        coherence=st.sampled_from([0.0, 0.2, 3.0]),
+        saturation=st.sampled_from([0.0, 0.9, 1.0]),
         content_dedup_enabled=st.booleans(),
         ngram_dedup_enabled=st.booleans(),
         ngram_dedup_threshold=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
@@ -356,7 +459,9 @@ def test_invariants(meaning, words, question):
     spent = {}
     results = run_stages(fused, question, by_letters, funnel, spent)
     scores = [each.score for each in results]
-    assert all(0.0 <= score <= question.largest_factor for score in scores)  # cut to 1 where they are shown
+    seven = 1 + 7 * question.settings.coherence  # the third to the ninth, none better than the first
+    most = question.largest_factor * seven if "calibrate" in question.without else 1.0
+    assert all(0.0 <= score <= most for score in scores)
     assert scores == sorted(scores, reverse=True)
     if not question.mmr:
         raw = [each.raw_score for each in results]
@@ -379,10 +484,11 @@ def test_invariants(meaning, words, question):
 
 def test_the_order_of_the_stages():
     """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168: boosts,
-    threshold, the same said twice (the cheap stages first), limits, parents, cut."""
+    calibration, threshold, the same said twice (the cheap stages first), limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "recency", "archive", "threshold", "same text", "overlap", "near text",
-        "same meaning", "mmr", "per document", "rerank", "parents", "limit",
+        "named", "coherence", "recency", "archive", "saturation", "calibrate", "threshold",
+        "same text", "overlap", "near text", "same meaning", "mmr",
+        "per document", "rerank", "parents", "limit",
     ]  # fmt: skip
 
 
@@ -403,6 +509,35 @@ def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     assert active_lanes(question, has_model) == lanes
     assert active_lanes(replace(question, text="getUser"), has_model) == lanes | {"code": 1.0}
     assert active_lanes(replace(question, max_hops=1), has_model) == lanes | {"links": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "lane", "factor"),
+    [
+        pytest.param("what is `retry`", "words", 1.5, id="factual"),
+        pytest.param("the installation guide", "links", 1.5, id="navigational"),
+        pytest.param("how do retries work", "meaning", 1.3, id="exploratory"),
+    ],
+)
+def test_the_type_of_a_question_weighs_its_lane(text, lane, factor):
+    """R002-044, R002-045, R002-046, R002-047: times what was configured, and only where it is asked for."""
+    own = {"meaning": 2.0, "words": 3.0, "code": 4.0, "links": 5.0}
+    plain = SearchSettings(semantic_weight=2, keyword_weight=3, code_search_weight=4, graph_weight=5)
+    before = active_lanes(Question(text, max_hops=1, settings=plain), True)
+    assert before.items() <= own.items()
+    assert before.keys() >= {"meaning", "words", "links"}
+    weighed = replace(plain, adaptive_weights_enabled=True)
+    after = active_lanes(Question(text, max_hops=1, settings=weighed), True)
+    assert after == before | {lane: before[lane] * factor}
+
+
+def test_a_lane_that_is_off_stays_off():
+    """R002-046."""
+    weighed = SearchSettings(adaptive_weights_enabled=True, graph_weight=0)
+    assert active_lanes(Question("the guide", max_hops=1, settings=weighed), False) == {"words": 1.0}
+    assert [dict(type_weights(kind)) for kind in ("factual", "navigational", "exploratory")] == [
+        {"words": 1.5}, {"links": 1.5}, {"meaning": 1.3},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("limit", "depth"), [(1, 50), (5, 50), (13, 52), (100, 400)])
@@ -434,12 +569,18 @@ def test_one_per_document_fills_the_limit(corpus_of):
     assert sorted(result.path for result in found.results) == ["book.md", *sorted(notes)]
 
 
-def test_a_threshold_that_nothing_deeper_can_pass_ends_the_search(corpus_of):
-    """R002-139: and the answer is what it is with all ranks looked at."""
-    files = {f"f{number:03}.md": f"alpha {'beta ' * number}" for number in range(100)}
-    found = corpus_of(files).search("alpha", limit=100, min_score=0.99)
-    full = corpus_of(files).search("alpha", limit=100)
-    assert [result.path for result in found.results] == [r.path for r in full.results if r.score >= 0.99]
+def test_an_answer_that_the_threshold_cut_is_final(corpus_of):
+    """R002-139: and it is what it would be with all ranks looked at."""
+    corpus = corpus_of({f"f{number:03}.md": f"alpha {'beta ' * number}" for number in range(100)})
+    full = corpus.search("alpha", limit=100)
+    assert len(full.results) == full.stats["scanned_chunks"] == 100
+    for place in (0, 3, 9):
+        least = full.results[place].score
+        found = corpus.search("alpha", limit=12, min_score=least)
+        expected = [result.path for result in full.results if result.score >= least]
+        assert [result.path for result in found.results] == expected[:12]
+        assert found.stats["scanned_chunks"] == 100, "the lanes were asked once"
+    assert corpus.search("alpha", limit=12, min_score=1.0).results == ()
 
 
 def test_the_funnel_of_an_answer(corpus_of):

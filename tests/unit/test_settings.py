@@ -2,18 +2,19 @@
 
 import itertools
 import json
+import math
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from conftest import RANKS_ALONE, write_files
 from conftest import test_settings as settings_of
-from conftest import write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.engine.embedded.lock import writer_lock
 from tamis.errors import BadSetting, IndexLocked, IndexMismatch
@@ -22,6 +23,7 @@ from tamis.ingest.read import Source
 from tamis.model import Document, Found
 from tamis.settings import (
     ENVIRONMENT_NAMES,
+    PRESETS,
     ChunkingSettings,
     Settings,
     all_keys,
@@ -43,6 +45,8 @@ def two_values(name: str) -> tuple[Any, Any]:
     default = value_of(Settings(), name)
     section, key = name.split(".")
     limits = next(k.metadata for k in fields(getattr(Settings(), section)) if k.name == key)
+    if name == "search.preset":
+        return "fast", "best"
     if name == "search.workspace_filtering":
         return "post", "hybrid"
     if name == "search.synonyms":
@@ -70,9 +74,9 @@ def as_variable(value: Any) -> str:
 class Sources:
     """A root and everything that settings are read from, weakest first."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, *, shared: bool = False) -> None:
         self.root = folder / "root"
-        self.root.mkdir()
+        self.root.mkdir(exist_ok=shared)
         self.name = name
         self.environment = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
         self.flags: dict[str, Any] = {}
@@ -182,6 +186,73 @@ def test_words_for_true(word, tmp_path):
     assert load(tmp_path, {}, environment).ignore.default_exclusions is True
 
 
+# --- Presets -------------------------------------------------------------------------
+
+# What settings.py says of each, once more.
+PRESET_KEYS = {
+    "fast": {"max_hops": 0, "ngram_dedup_enabled": False},
+    "balanced": {},
+    "best": {"candidate_depth": 100, "graph_confidence": 1.5},
+}
+
+
+@pytest.mark.parametrize("preset", PRESET_KEYS)
+def test_a_preset_differs_from_balanced_in_what_it_says(preset, tmp_path):
+    chosen = load(tmp_path, {"search.preset": preset}, {"HOME": "/nonexistent"})
+    usual = Settings().search
+    changed = {
+        key.name: getattr(chosen.search, key.name)
+        for key in fields(usual)
+        if getattr(chosen.search, key.name) != getattr(usual, key.name)
+    }
+    assert changed.pop("preset", "balanced") == preset
+    assert changed == PRESET_KEYS[preset]
+    assert replace(chosen, search=usual) == Settings()
+    assert set(PRESET_KEYS) == set(PRESETS)
+
+
+# A project has one file; what is in the same file is in the next test.
+PLACES = [
+    (one, two)
+    for one, two in itertools.product(ORDER, repeat=2)
+    if {one, two} - {"pyproject", "project"} and (one != two or one in ("variable", "flag"))
+]
+
+
+@pytest.mark.parametrize(("of_preset", "of_key"), PLACES)
+@pytest.mark.parametrize(
+    ("preset", "name", "value", "other"),
+    [("fast", "search.max_hops", 1, ("ngram_dedup_enabled", False)),
+     ("best", "search.candidate_depth", 50, ("graph_confidence", 1.5))],
+)  # fmt: skip
+def test_a_key_that_is_set_wins_over_the_preset(of_preset, of_key, preset, name, value, other, tmp_path):
+    """Wherever either comes from, and even where it says the default; the preset's other keys stay."""
+    sources, chosen = Sources(tmp_path, name), Sources(tmp_path, "search.preset", shared=True)
+    chosen.environment = sources.environment
+    chosen.flags = sources.flags
+    getattr(sources, of_key)(value)
+    getattr(chosen, of_preset)(preset)
+    settings = load(sources.root, sources.flags, sources.environment)
+    assert (settings.search.preset, value_of(settings, name)) == (preset, value)
+    assert getattr(settings.search, other[0]) == other[1]
+
+
+def test_a_preset_and_a_key_in_one_file(tmp_path):
+    for text in ('preset = "fast"\nmax_hops = 2', 'max_hops = 2\npreset = "fast"'):
+        (tmp_path / "tamis.toml").write_text(f"[search]\n{text}\n", encoding="utf-8")
+        settings = load(tmp_path, {}, {"HOME": "/nonexistent"}).search
+        assert (settings.preset, settings.max_hops, settings.ngram_dedup_enabled) == ("fast", 2, False)
+
+
+@pytest.mark.parametrize("source", ORDER)
+def test_a_preset_that_is_none(source, tmp_path):
+    sources = Sources(tmp_path, "search.preset")
+    getattr(sources, source)("quick")
+    with pytest.raises(BadSetting, match=r"search\.preset is 'quick'") as caught:
+        sources.read()
+    assert caught.value.hint == "allowed: fast, balanced, best"
+
+
 # --- Refusals ------------------------------------------------------------------------
 
 
@@ -211,6 +282,10 @@ def test_words_for_true(word, tmp_path):
         ("[chunking]\nmin_chars = 2000", "must not exceed"),
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
         ("[search]\nrecency_profile = 'none'", "docs, code, off"),
+        ("[search]\npreset = 'slow'", "fast, balanced, best"),
+        ("[search]\npreset = 3", "text"),
+        ("[search]\nsaturation = 1.1", "0 to 1"),
+        ("[search]\ncoherence = -1", "0 or more"),
         ("[search]\nmmr_lambda = 1.5", "0 to 1"),
         ("[chunking]\noverlap_chars = 800", "half"),
         ("[chunking]\nparent_overlap_chars = 1100", "half"),
@@ -229,7 +304,9 @@ def test_a_bad_file_is_a_fault_that_says_what_to_do(toml, said, tmp_path):
     with pytest.raises(BadSetting) as caught:
         load(tmp_path, {}, {"HOME": "/nonexistent"})
     assert said in caught.value.hint
-    assert re.search(r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile", caught.value.message)
+    assert re.search(
+        r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile|search\.preset", caught.value.message
+    )
 
 
 @pytest.mark.parametrize(
@@ -310,7 +387,6 @@ ANIMALS = {f"{name}.md": f"The {name} eats grass and {name} hay.\n" for name in 
 
 
 NO_CODE = {"search__code_search_enabled": False}
-RANKS = {"search__score_confidence": False, "search__keyword_confidence": 1, "search__code_confidence": 1}
 
 
 def paths(found: Found) -> list[str]:
@@ -330,14 +406,14 @@ def _(make, _):
 @experiment("search.semantic_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__semantic_weight=0).search("grass")) == {"words"}
-    heavy = make(ANIMALS, search__semantic_weight=3, **NO_CODE, **RANKS).search("cow").results[0]
+    heavy = make(ANIMALS, search__semantic_weight=3, **NO_CODE, **RANKS_ALONE).search("cow").results[0]
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
 @experiment("search.keyword_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__keyword_weight=0).search("grass")) == {"meaning"}
-    heavy = make(ANIMALS, search__keyword_weight=3, **NO_CODE, **RANKS).search("cow").results[0]
+    heavy = make(ANIMALS, search__keyword_weight=3, **NO_CODE, **RANKS_ALONE).search("cow").results[0]
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
@@ -348,7 +424,7 @@ def _(make, _):
     assert "code" not in lanes(make(files, search__code_search_enabled=False).search("user by id"))
     assert "code" not in lanes(make(files, search__code_search_weight=0).search("user by id"))
     light, heavy = (
-        make(files, search__code_search_weight=weight, search__named_boost=1, **RANKS)
+        make(files, search__code_search_weight=weight, search__named_boost=1, **RANKS_ALONE)
         .search("getUserById")
         .results[0]
         for weight in (1, 5)
@@ -372,7 +448,9 @@ def _(make, _):
     files = {"a.py": "def getUserById(key):\n    return key\n", "b.md": "See [[a.py]] for getUserById.\n"}
     for name, lane in (("keyword", "words"), ("code", "code"), ("graph", "links")):
         half, once = (
-            make(files, **{f"search__{name}_confidence": worth}).search("getUserById").results
+            make(files, search__adaptive_confidence=False, **{f"search__{name}_confidence": worth})
+            .search("getUserById")
+            .results
             for worth in (0.5, 1)
         )
         of_lane = {result.path: e for result in half for e in result.evidence if e.lane == lane}
@@ -383,11 +461,71 @@ def _(make, _):
                     assert of_lane[result.path].confidence == pytest.approx(evidence.confidence / 2)
 
 
+@experiment("search.adaptive_confidence")
+def _(make, _):
+    """C28: one passage has the word, and the meaning lane has it first, too: as much as there can be."""
+    for adaptive, words, expected in (
+        (False, 0.8, 0.8), (True, 0.8, 2.0), (True, 0.2, 0.2 * math.exp(1.6 * 0.6 + 0.8 * 0.5)),
+    ):  # fmt: skip
+        flags = {"search__adaptive_confidence": adaptive, "search__keyword_confidence": words}
+        best = make(ANIMALS, **flags, **NO_CODE).search("cow").results[0]
+        (of_words,) = (each for each in best.evidence if each.lane == "words")
+        assert of_words.confidence == pytest.approx(expected)
+
+
+@experiment("search.adaptive_weights_enabled")
+def _(make, _):
+    """R002-045, R002-047."""
+    for question, meaning, words in (("cow", 1.3, 1.0), ("cow()", 1.0, 1.5)):
+        for switch in (False, True):
+            corpus = make(ANIMALS, search__adaptive_weights_enabled=switch, **NO_CODE, **RANKS_ALONE)
+            expected = (meaning + words if switch else 2) / 61
+            assert corpus.search(question).results[0].raw_score == pytest.approx(expected)
+
+
+BOOK = {"book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(5)), "a.md": "grass"}
+
+
+@experiment("search.coherence")
+def _(make, _):
+    plain, more = (
+        [
+            r
+            for r in make(BOOK, **RANKS_ALONE | change).search("grass", limit=9).results
+            if r.path == "book.md"
+        ]
+        for change in ({}, {"search__coherence": 0.5})
+    )
+    raw = [result.raw_score for result in plain]
+    assert len(raw) == 5
+    assert more[0].boosts["coherence"] == pytest.approx(1 + 0.5 * sum(raw[2:]) / raw[0])
+    assert [result.boosts for result in more[1:]] == [result.boosts for result in plain[1:]] == [{}] * 4
+
+
+@experiment("search.saturation")
+def _(make, _):
+    for factor, expected in ((1, [None] * 5), (0.5, [None, 0.5, 0.25, 0.125, 0.0625])):
+        found = make(BOOK, **RANKS_ALONE | {"search__saturation": factor}).search("grass", limit=9)
+        of_book = [result for result in found.results if result.path == "book.md"]
+        assert [result.boosts.get("saturation") for result in of_book] == expected
+
+
+@experiment("search.preset")
+def _(make, _):
+    """Faster follows no links; best looks deeper."""
+    for preset, linked in (("fast", False), ("balanced", True), ("best", True)):
+        assert ("links" in lanes(make(LINKED, search__preset=preset).search("grass"))) == linked
+    many = {f"{number}.md": f"grass {number}" for number in range(120)}
+    for preset, depth in (("fast", 50), ("balanced", 50), ("best", 100)):
+        found = make(many, search__preset=preset, search__keyword_weight=0).search("grass")
+        assert found.stats["original_count"] == depth
+
+
 @experiment("search.similarity_confidence")
 def _(make, _):
     """C28, R001-055: where the cosine is above 0.9, and nowhere else."""
     for factor in (1.0, 1.5):
-        found = make(ANIMALS, search__similarity_confidence=factor, **RANKS).search(
+        found = make(ANIMALS, search__similarity_confidence=factor, **RANKS_ALONE).search(
             "The cow eats grass and cow hay."
         )
         (best, *others) = [e for r in found.results for e in r.evidence if e.lane == "meaning"]
@@ -428,24 +566,29 @@ def _(make, _):
         found = make(LINKED, search__max_hops=hops, search__semantic_weight=0).search("grass")
         assert {result.path for result in found.results if result.path != "start.md"} == expected
     assert "links" not in lanes(make(LINKED, search__graph_weight=0).search("grass"))
-    heavy = {"search__semantic_weight": 0, **RANKS}
-    best, linked, *_ = make(LINKED, search__graph_weight=7, **heavy).search("grass").results
-    assert (best.path, best.raw_score) == ("start.md", pytest.approx(8 / 61))
-    assert linked.raw_score == pytest.approx(7 * linked.evidence[0].score / 62)
+    for weight, order in ((1, ["start.md", "middle.md"]), (7, ["middle.md", "start.md"])):
+        flags = {"search__semantic_weight": 0, "search__graph_weight": weight, **RANKS_ALONE}
+        found = make(LINKED, **flags).search("grass")
+        raw = {result.path: result.raw_score for result in found.results}
+        assert paths(found) == order
+        assert raw == pytest.approx({"start.md": 1 / 61, "middle.md": weight * 0.5 / math.sqrt(2) / 61})
 
 
 @experiment("search.rrf_k_constant")
 def _(make, _):
     """R002-180: first in both lanes, so 2 / (k + 1)."""
     for k in (1, 60):
-        best = make(ANIMALS, search__rrf_k_constant=k, **NO_CODE, **RANKS).search("cow").results[0]
+        best = make(ANIMALS, search__rrf_k_constant=k, **NO_CODE, **RANKS_ALONE).search("cow").results[0]
         assert best.raw_score == pytest.approx(2 / (k + 1))
 
 
 @experiment("search.min_confidence")
 def _(make, _):
-    assert len(make(ANIMALS, search__min_confidence=0.0).search("cow").results) == 3
-    assert paths(make(ANIMALS, search__min_confidence=1.0).search("cow")) == ["cow.md"]
+    every = make(ANIMALS, search__min_confidence=0.0).search("cow")
+    assert len(every.results) == 3
+    first, second = (result.score for result in every.results[:2])
+    assert paths(make(ANIMALS, search__min_confidence=(first + second) / 2).search("cow")) == ["cow.md"]
+    assert paths(make(ANIMALS, search__min_confidence=1.0).search("cow")) == []
 
 
 @experiment("search.content_dedup_enabled")
@@ -803,7 +946,7 @@ def _(make, _):
             barrier.wait()
             return np.array([1.0, 0.0], np.float32)
 
-        return Encoder("granite", "toy", 2, None, Toy(), forward, worker_threads(threads))
+        return Encoder("granite", "toy", 2, (0.5, 1.0), None, Toy(), forward, worker_threads(threads))
 
     for threads in (1, 3):
         seen: set[str] = set()
@@ -860,7 +1003,7 @@ def _(make, _):
     full = {result.path: result for result in plain.search("grass", exclude_archived=False).results}
     for result in found.results:
         assert full[result.path].boosts == {}
-        assert result.score == pytest.approx(full[result.path].score * result.boosts["archive"])
+        assert result.raw_score == pytest.approx(full[result.path].raw_score * result.boosts["archive"])
 
 
 @experiment("archive.patterns")

@@ -1,0 +1,166 @@
+"""Calibration: what a score says by itself, by hand and for any candidates (C50)."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.model import Candidate, Evidence, Passage
+from tamis.models.hashing import HashingEmbedder
+from tamis.search.calibrate import COVERED, Logistic, calibrated, grounds, logistic
+from tamis.text import text_hash
+
+RELATED = Logistic(0.7, 40.0)
+ANY = settings(deadline=None, derandomize=True)
+
+
+def candidate(path: str, share: float, cosine: float | None = None, raw: float | None = None) -> Candidate:
+    passage = Passage(path, 0, path, text_hash(path), "", 1, 1, "documentation", None, 0.0, ())
+    meaning = () if cosine is None else (Evidence("meaning", 1, cosine),)
+    return Candidate(passage, share if raw is None else raw, share, (*meaning, Evidence("words", 2, 7.0)))
+
+
+def sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def test_a_curve():
+    """R002-020: one half at the midpoint, and symmetric around it."""
+    assert RELATED(0.7) == 0.5
+    assert RELATED(0.75) == pytest.approx(sigmoid(2))
+    assert RELATED(0.65) == pytest.approx(1 - sigmoid(2))
+    assert (logistic(1e6), logistic(-1e6)) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "coverage", "related", "expected"),
+    [
+        pytest.param(0.75, 0.0, RELATED, sigmoid(2), id="meaning alone"),
+        pytest.param(None, 1.0, RELATED, sigmoid(2.5), id="words alone"),
+        pytest.param(None, 0.5, RELATED, sigmoid(-2.5), id="half of the words"),
+        pytest.param(0.7, 0.75, RELATED, 0.75, id="either is even: three quarters"),
+        pytest.param(None, 0.0, RELATED, 0.0, id="nothing"),
+        pytest.param(0.99, 0.0, None, 0.0, id="a cosine without a model says nothing"),
+        pytest.param(-1.0, 0.0, RELATED, 0.0, id="the opposite"),
+    ],
+)
+def test_grounds_by_hand(cosine, coverage, related, expected):
+    """C50: 1 - (1 - related) · (1 - covered)."""
+    found = grounds(candidate("a", 1.0, cosine), coverage, related)
+    assert found == pytest.approx(expected, abs=1e-15)
+
+
+def test_a_lanes_score_is_no_cosine():
+    """Only the meaning lane's is."""
+    words = replace(candidate("a", 1.0), evidence=(Evidence("words", 1, 0.99), Evidence("links", 1, 0.99)))
+    assert grounds(words, 0.0, RELATED) == 0.0
+
+
+def test_calibration_by_hand():
+    """C50, R002-020: the best grounds at or below, times (1 + share) / 2."""
+    fused = [candidate("a", 0.9, 0.7), candidate("b", 0.5, 0.75), candidate("c", 0.2, 0.65)]
+    found = calibrated(fused, [0.0, 0.0, 0.0], RELATED)
+    assert [each.passage.path for each in found] == ["a", "b", "c"]
+    assert [each.score for each in found] == pytest.approx(
+        [sigmoid(2) * 1.9 / 2, sigmoid(2) * 1.5 / 2, (1 - sigmoid(2)) * 1.2 / 2]
+    )
+    assert [each.raw_score for each in found] == [0.9, 0.5, 0.2]
+    assert [each.evidence for each in found] == [each.evidence for each in fused]
+    assert calibrated([], [], RELATED) == []
+
+
+def test_more_than_all_there_is_counts_as_all():
+    """A boost may lift a share above 1."""
+    (found,) = calibrated([candidate("a", 2.5)], [1.0], RELATED)
+    assert found.score == pytest.approx(sigmoid(2.5))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
+def test_one_lane_alone_can_pass_the_usual_threshold(share):
+    """C50: whatever the number of lanes, their weights and k make of the share."""
+    (by_words,) = calibrated([candidate("a", share)], [1.0], RELATED)
+    (by_meaning,) = calibrated([candidate("a", share, 0.85)], [0.0], RELATED)
+    (neither,) = calibrated([candidate("a", share, 0.6)], [0.2], RELATED)
+    assert min(by_words.score, by_meaning.score) > 0.3 > 0.05 > neither.score
+
+
+UNIT = st.floats(0, 1)
+ROWS = st.lists(st.tuples(st.floats(0, 3), st.none() | st.floats(-1, 1), UNIT), max_size=20)
+
+
+@ANY
+@given(ROWS, st.none() | st.builds(Logistic, UNIT, st.floats(1, 60)))
+def test_scores_are_bounded_never_rise_and_leave_the_order_alone(rows, related):
+    """C50, R002-186, R002-187."""
+    rows = sorted(rows, key=lambda row: -row[0])
+    fused = [candidate(f"{at:03}", share, cosine) for at, (share, cosine, _) in enumerate(rows)]
+    found = calibrated(fused, [coverage for _, _, coverage in rows], related)
+    assert [replace(each, score=0.0) for each in found] == [replace(each, score=0.0) for each in fused]
+    assert all(0.0 <= each.score <= 1.0 for each in found)
+    assert all(one.score >= two.score for one, two in itertools.pairwise(found))
+
+
+@ANY
+@given(UNIT, UNIT, UNIT, UNIT, UNIT)
+def test_more_evidence_is_never_less(share, one, two, low, high):
+    """Of two that differ in one thing alone, the better has at least the other's score."""
+    one, two = sorted((one, two))
+    low, high = sorted((low, high))
+    weaker = calibrated([candidate("a", share, one)], [low], RELATED)[0].score
+    assert calibrated([candidate("a", share, two)], [low], RELATED)[0].score >= weaker
+    assert calibrated([candidate("a", share, one)], [high], RELATED)[0].score >= weaker
+    assert COVERED(high) >= COVERED(low)
+
+
+# --- Through a corpus ------------------------------------------------------------------------------
+
+GARDEN = {
+    "pruning.md": "# Pruning apple trees\n\nCut in winter, before the buds open.\n",
+    "watering.md": "# Watering\n\nIn the evening, and never the leaves.\n",
+    "soil.md": "# Soil\n\nLoam holds water; sand does not. See [[watering]].\n",
+}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"model__name": "none"},
+        {"search__semantic_weight": 0},
+        {"search__max_hops": 0},
+        {"search__semantic_weight": 7, "search__rrf_k_constant": 1},
+        {"search__keyword_weight": 0.1, "search__rrf_k_constant": 900},
+    ],
+    ids=str,
+)
+def test_an_exact_title_is_kept_and_what_has_nothing_to_do_is_not(flags, corpus_of):
+    """C50, R002-139, R002-142: at 0.3, for any lanes, weights and k."""
+    corpus = corpus_of(GARDEN, **flags)
+    assert corpus.search("Pruning apple trees", min_score=0.3).results[0].path == "pruning.md"
+    assert corpus.search("quantum chromodynamics lattice", min_score=0.3).results == ()
+
+
+def test_words_that_are_rarer_count_for_more(corpus_of):
+    """C50: of two questions of two words, the one whose rare word is there is better answered."""
+    files = {f"{n}.md": f"common text number{n}" for n in range(9)} | {"rare.md": "zebra only"}
+    corpus = corpus_of(files, model__name="none")
+    rare, common = (corpus.search(text).results[0].score for text in ("zebra missing", "common missing"))
+    assert rare > common
+
+
+def test_the_curve_is_the_models(corpus_of, monkeypatch):
+    """C50: what a cosine says depends on the model."""
+    corpus = corpus_of(GARDEN, search__keyword_weight=0, search__max_hops=0)
+    scores = []
+    for related in ((0.9, 20.0), (0.1, 20.0)):
+        monkeypatch.setattr(HashingEmbedder, "related", related)
+        (best, *_) = corpus.search("evening").results
+        cosine = next(each.score for each in best.evidence if each.lane == "meaning")
+        by_words = sigmoid(2.5)  # the only word is there
+        grounded = 1 - (1 - sigmoid(related[1] * (cosine - related[0]))) * (1 - by_words)
+        assert (best.path, best.score) == ("watering.md", pytest.approx(grounded))
+        scores.append(best.score)
+    assert scores[0] < scores[1]
