@@ -152,7 +152,7 @@ def test_keywords_find_what_the_text_does_not_say(corpus_of):
 # --- Other words, names ---------------------------------------------------------------------------
 
 AUTH = {
-    "door.md": "# At the door\n\nAuthentication is how a person shows who they are: with a password or a key. "
+    "door.md": "# At the door\n\nAuthentication is how a person shows who they are: with a password or key. "
     "Authentication comes first, and authentication that fails ends the visit.\n",
     "gate.md": "# The gate\n\nAuthorization decides what someone may do once authentication is done. "
     "Authorization is written down in a list.\n",
