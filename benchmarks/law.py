@@ -1,11 +1,17 @@
 """The law on a real corpus: searching with a filter equals searching an index that never held the rest.
 
     python benchmarks/law.py FOLDER [--filters 200] [--queries 10] [--model granite] [--seed 1] [--parents]
+                             [--preset fast,balanced,best] [--everything]
 
 FOLDER is a folder of documents and code, or a judged set with a corpus.jsonl, which is written out as
 files first. For each random filter (every atom of the algebra, nested with and, or, not) a second index
 is built from the allowed passages alone, and every query is asked both, following links for 0 to 3
 hops in turn. Results, order, scores (to 1e-6) and neighbours must agree. Exits with 1 on a difference.
+
+Every query is asked once for each preset that is named (balanced where none is), and with --everything
+once more with every stage on that is off by default: near text, same meaning, MMR, recency, expansion,
+synonyms, weights by the type of the question, and a stand-in for the cross-encoder whose scores have
+nothing to do with the order before.
 
 The same text gets the same vector in both indexes because the model says so (a test shows that);
 here each text is embedded once and remembered, so that 200 indexes take minutes and not hours.
@@ -23,7 +29,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
+from zlib import crc32
 
 import numpy as np
 
@@ -35,10 +43,23 @@ from tamis.ingest.parse import parse
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Document, Facts, Found, chunk_id
 from tamis.models.embed import load_embedder
-from tamis.search.question import Question
-from tamis.settings import Settings, load
+from tamis.settings import PRESETS, Settings, load
+from tamis.vocabulary import make_vocabulary
 
 TOLERANCE = 1e-6
+FIRST_DAY = 1_700_000_000  # files are dated from here, an hour apart
+EVERYTHING_ON = {
+    "search.dedup_enabled": True,
+    "search.recency_profile": "code",
+    "search.recency_bias": 0.8,
+    "search.query_expansion_enabled": True,
+    "search.query_expansion_threshold": 0.3,
+    "search.query_expansion_keywords": 0.3,
+    "search.synonyms": "software",
+    "search.adaptive_weights_enabled": True,
+    "search.rerank_enabled": True,
+    "search.rerank_budget_ms": 0,  # with a limit, what fits is up to the machine
+}
 Kept = Mapping[str, Sequence[int]]  # by path, the passages that a filter leaves
 
 
@@ -48,6 +69,7 @@ class Remembering:
     def __init__(self, inner) -> None:
         self.inner = inner
         self.name, self.fingerprint, self.dimension = inner.name, inner.fingerprint, inner.dimension
+        self.related = inner.related
         self.known: dict[str, np.ndarray] = {}
 
     def embed_query(self, text):
@@ -57,6 +79,28 @@ class Remembering:
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known.update(zip(new, self.inner.embed_passages(new) if new else [], strict=True))
         return np.array([self.known[text] for text in texts], np.float32).reshape(len(texts), self.dimension)
+
+
+class Noise:
+    """A cross-encoder's stand-in: a number of its own for each question and text."""
+
+    name = "noise"
+
+    def scores(self, query: str, passages: Sequence[str], *_: float) -> list[float]:
+        return [crc32(f"{query}\0{passage}".encode()) % 7 - 3.0 for passage in passages]
+
+
+def ways_of(presets: Sequence[str], everything: bool) -> dict[str, dict[str, Any]]:
+    """The settings of each way of asking, by name."""
+    named = [name for given in presets for name in given.split(",")]
+    chosen = named or ([] if everything else ["balanced"])
+    ways: dict[str, dict[str, Any]] = {name: {"search.preset": name} for name in chosen}
+    if everything:
+        ways |= {
+            "everything": EVERYTHING_ON,
+            "everything with mmr": {**EVERYTHING_ON, "search.mmr_enabled": True, "search.mmr_lambda": 0.5},
+        }
+    return ways
 
 
 def read_queries(source: Path, corpus: Corpus, choose: random.Random) -> list[str]:
@@ -163,8 +207,16 @@ def opened(root: Path, settings: Settings, embedder, kept: Kept | None = None) -
 
     with patch("tamis.build.parse", parse if kept is None else parse_some):
         build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+    if settings.search.query_expansion_enabled:
+        make_vocabulary(root / ".tamis", settings, lambda _: embedder, Silent())
+    return asked_as(root, settings, embedder)
+
+
+def asked_as(root: Path, settings: Settings, embedder) -> Corpus:
+    """An index that is there, with the settings of one way of asking."""
     corpus = Corpus(root, root / ".tamis", settings)
     corpus._embedders[settings.model.name] = embedder
+    corpus._reranker = Noise()
     return corpus
 
 
@@ -183,6 +235,8 @@ def differences(with_filter: Found, without: Found, kept: Kept) -> list[str]:
             found.append(f"scores of {a.chunk_id}")
     if with_filter.stats["original_count"] != without.stats["original_count"]:
         found.append("counts")
+    if (with_filter.expansion, with_filter.synonyms) != (without.expansion, without.synonyms):
+        found.append("terms that were added")
     return found
 
 
@@ -191,6 +245,8 @@ def exercised(found: Found) -> Counter[str]:
     counts = Counter(evidence.lane for result in found.results for evidence in result.evidence)
     counts["sections"] = sum("#parent-" in result.chunk_id for result in found.results)
     counts["neighbours"] = len(found.graph_context or ())
+    counts["reranked"] = found.stats["reranked"]
+    counts["added terms"] = len(found.expansion) + len(found.synonyms)
     return counts
 
 
@@ -215,18 +271,27 @@ def main() -> int:
     arguments.add_argument("--model", default="granite")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--parents", action="store_true", help="index on two levels and show the sections")
+    arguments.add_argument("--preset", action="append", default=[], help="ask as this preset; several: a,b,c")
+    arguments.add_argument("--everything", action="store_true", help="ask with every stage on")
     given = arguments.parse_args()
+    ways = ways_of(given.preset, given.everything)
+    if unknown := ways.keys() - PRESETS.keys() - {"everything", "everything with mmr"}:
+        arguments.error(f"no preset is called {', '.join(sorted(unknown))}")
     choose = random.Random(given.seed)
     embedder = Remembering(load_embedder(given.model))
     started, compared, kinds, seen, cutting, failed = time.monotonic(), 0, Counter(), Counter(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         root = write_out(given.folder, Path(folder).resolve() / "full")
-        for at, file in enumerate(sorted(p for p in root.rglob("*") if p.is_file())):
-            stamp = 1_700_000_000 + at * 3600  # dates that filters can tell apart
+        files = sorted(p for p in root.rglob("*") if p.is_file())
+        for at, file in enumerate(files):
+            stamp = FIRST_DAY + at * 3600  # dates that filters can tell apart
             os.utime(file, (stamp, stamp))
+        now = float(FIRST_DAY + len(files) * 3600)
         flags = {"model.name": given.model, "chunking.parents": given.parents}
-        settings = load(root, flags, environment={"HOME": folder})
-        full = opened(root, settings, embedder)
+        settings = {way: load(root, flags | more, environment={"HOME": folder}) for way, more in ways.items()}
+        to_build = settings[list(ways)[-1]]  # with a vocabulary, where one of them wants it
+        full = opened(root, to_build, embedder)
+        whole = {way: asked_as(root, each, embedder) for way, each in settings.items()}
         documents, queries = all_documents(full), read_queries(given.folder, full, choose)
         for number in range(given.filters):
             wanted, kept = interesting_filter(choose, documents)
@@ -236,25 +301,28 @@ def main() -> int:
                 (part / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / path, part / path)
             part.mkdir(exist_ok=True)
-            with opened(part, settings, embedder, kept) as rest:
-                for query in choose.sample(queries, min(given.queries, len(queries))):
-                    hops = compared % 4
-                    compared += 1
-                    question = Question(
-                        text=query,
-                        filter=wanted,
-                        limit=10,
-                        max_hops=hops,
-                        graph_context=True,
-                        parents=given.parents,
-                        settings=settings.search,
-                    )
-                    found = full.ask(query, question)
-                    alone = rest.ask(query, replace(question, filter=f.EVERYTHING))
-                    seen += exercised(found)
-                    for what in differences(found, alone, kept):
-                        failed += 1
-                        print(f"DIFFERENT {what}: filter {wanted} query {query!r} hops {hops}")
+            opened(part, to_build, embedder, kept).close()
+            chosen = choose.sample(queries, min(given.queries, len(queries)))
+            for way, each in settings.items():
+                with asked_as(part, each, embedder) as rest:
+                    for at, query in enumerate(chosen):
+                        hops = (number * len(chosen) + at) % 4
+                        compared += 1
+                        question = replace(
+                            whole[way].question(query),
+                            filter=wanted,
+                            limit=10,
+                            max_hops=hops,
+                            graph_context=True,
+                            parents=given.parents,
+                            now=now,
+                        )
+                        found = whole[way].ask(query, question)
+                        alone = rest.ask(query, replace(question, filter=f.EVERYTHING))
+                        seen += exercised(found)
+                        for what in differences(found, alone, kept):
+                            failed += 1
+                            print(f"DIFFERENT {what}: {way}: filter {wanted} query {query!r} hops {hops}")
             shutil.rmtree(part)
             kinds[f"{len(kept) * 10 // len(documents) * 10:3d}%"] += 1
             if number % 50 == 49:
@@ -263,7 +331,8 @@ def main() -> int:
     print(f"filters that cut through documents: {cutting}; results compared: {dict(sorted(seen.items()))}")
     passages = sum(len(each.passages) for each in documents)
     size = f"{len(documents)} documents, {passages} passages"
-    print(f"{given.filters} filters x {given.queries} queries, {size}, model {given.model}:")
+    asked = f"{given.filters} filters x {given.queries} queries x {len(ways)} ways ({', '.join(ways)})"
+    print(f"{asked}, {size}, model {given.model}:")
     print(f"{failed} differences in {compared} comparisons, {time.monotonic() - started:.0f} s")
     return 1 if failed else 0
 

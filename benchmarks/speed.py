@@ -1,6 +1,6 @@
 """Speed, as ratios against the bare parts measured in the same run.
 
-    python benchmarks/speed.py [--corpus FOLDER] [--only a,b,c,d,e,r] [--json]
+    python benchmarks/speed.py [--corpus FOLDER] [--only a,b,c,d,e,r,s,p] [--chunks 100000] [--json]
 
 Machines differ and are noisy; ratios of things measured alternately in one process hold. FOLDER is
 any folder of text (default: the GitHub docs of ../shared/data when they are there, else the Python
@@ -13,6 +13,8 @@ d  tamis --help                            / python -c pass
 e  cold tamis search at 5k chunks          / a process that imports the libraries and loads the model
 r  reranking ten candidates, no time limit / the bare forward passes of the same windows on as many threads;
    and the time it takes with its budget   / that budget
+s  all stages but reranking, as everybody has them and with all of them on, in the index of c / 50 ms
+p  a warm search with each preset in the index of c, no embedding / the same as balanced
 """
 
 import argparse
@@ -22,7 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,15 +45,17 @@ from material import (
 from tamis.build import build
 from tamis.corpus import Corpus, Silent
 from tamis.engine.embedded import vectors
-from tamis.engine.embedded.reader import Reader
+from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.filters import Under
 from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
 from tamis.models.embed import load_embedder
 from tamis.models.rerank import load_reranker
+from tamis.search.calibrate import Logistic
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
 from tamis.search.rerank import Watched, reranked
-from tamis.settings import SearchSettings
+from tamis.search.stages import STAGES
+from tamis.settings import PRESETS, SearchSettings
 from tamis.survey import documents
 
 
@@ -88,22 +96,42 @@ def index_words(corpus: Path, work: Path) -> dict[str, float]:
     return {"chunks": len(texts), "index_s": took, "bm25s_s": bare, "ratio": took / bare, "allowed": 1.5}
 
 
-def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, float]:
-    root = large_root(corpus, work, chunks)
-    settings = settings_for(root, "")
-    small = some_of(corpus, work / "seeds", 60)
-    texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:400]
+QUERIES = (
+    "how do I configure a runner", "delete a repository", "authentication token", "billing for teams",
+    "protect a branch from force pushes", "workflow syntax", "webhook events", "two factor",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """An index of many chunks, and the vectors of the questions that it is asked."""
+
+    snapshot: EmbeddedSnapshot
+    vectors_of: Mapping[str, np.ndarray]
+    related: Logistic
+
+
+@contextmanager
+def large_index(corpus: Path, work: Path, chunks: int) -> Iterator[Large]:
+    """Made by the first part that wants it."""
     real = load_embedder("granite")
-    embedder = MixedEmbedder(real.embed_passages(texts))
-    queries = [
-        "how do I configure a runner", "delete a repository", "authentication token", "billing for teams",
-        "protect a branch from force pushes", "workflow syntax", "webhook events", "two factor",
-    ]  # fmt: skip
-    vectors_of = {query: real.embed_query(query) for query in queries}
-    build(root, root / ".tamis", settings, lambda _: embedder, Silent())
-    reader = Reader(root / ".tamis")
+    root = work / "c"
+    if not (root / ".tamis").exists():
+        large_root(corpus, work, chunks)
+        settings = settings_for(root, "")
+        small = some_of(corpus, work / "seeds", 60)
+        texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:400]
+        embedder = MixedEmbedder(real.embed_passages(texts))
+        build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+    vectors_of = {query: real.embed_query(query) for query in QUERIES}
+    with Reader(root / ".tamis").snapshot() as snapshot:
+        yield Large(snapshot, vectors_of, Logistic(*real.related))
+
+
+def search_large(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
     figures: dict[str, float] = {}
-    with reader.snapshot() as snapshot:
+    with large_index(corpus, work, chunks) as large:
+        snapshot, vectors_of = large.snapshot, large.vectors_of
         figures["chunks"] = snapshot.state.chunks
         figures["segments"] = len(snapshot.view.segments)
         one_percent = Under("part07")
@@ -125,18 +153,71 @@ def search_large(corpus: Path, work: Path, chunks: int = 100_000) -> dict[str, f
 
         times: dict[str, list[float]] = {"all": [], "narrow": [], "scan": [], "float32": []}
         for _ in range(12):
-            for query in queries:
+            for query in QUERIES:
                 times["all"].append(seconds(lambda q=query: ask(q, Question(text=q, max_hops=1))))
                 times["scan"].append(seconds(lambda q=query: scan(q)))
                 times["narrow"].append(seconds(lambda q=query: ask(q, narrow)))
                 times["float32"].append(seconds(lambda q=query: plain(q)))
     for name, values in times.items():
-        figures[f"{name}_ms"] = statistics.median(values[len(queries) :]) * 1000
+        figures[f"{name}_ms"] = statistics.median(values[len(QUERIES) :]) * 1000
     figures["ratio"] = figures["all_ms"] / figures["scan_ms"]
     figures["allowed"] = 3.0
     figures["narrow_ratio"] = figures["narrow_ms"] / figures["all_ms"]
     figures["narrow_allowed"] = 0.5
     return figures
+
+
+def ask_in_turn(
+    large: Large, ways: Mapping[str, Question], rounds: int, told: Callable[[Mapping[str, float]], float]
+) -> dict[str, list[float]]:
+    """What is told of the times of each search: every question in every way, one after the other."""
+    models = Models(lambda text: large.vectors_of[text], large.related)
+    values: dict[str, list[float]] = {way: [] for way in ways}
+    for number in range(rounds + 1):
+        for query in QUERIES:
+            for way, question in ways.items():
+                answer = search(large.snapshot, replace(question, text=query), models)
+                if number:  # the first round warms up
+                    values[way].append(told(answer.timings_ms))
+    return values
+
+
+def all_stages(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
+    on = SearchSettings(dedup_enabled=True, recency_profile="code")
+    ways = {
+        "balanced": asked_as(PRESETS["balanced"]),
+        "all_on": asked_as(on),
+        "with_mmr": replace(asked_as(on), mmr=True),
+    }
+    stages = [name for name in STAGES if name != "rerank"]
+    with large_index(corpus, work, chunks) as large:
+        figures: dict[str, float] = {"chunks": large.snapshot.state.chunks}
+        took = ask_in_turn(large, ways, 10, lambda times: sum(times[name] for name in stages))
+    for way, values in took.items():
+        figures[f"{way}_ms"] = statistics.median(values)
+        figures[f"{way}_p95_ms"] = statistics.quantiles(values, n=20)[-1]
+    return figures | {"ratio": figures["balanced_ms"] / STAGES_MS, "allowed": 1.0, "limit_ms": STAGES_MS}
+
+
+STAGES_MS = 50.0  # what the design allows for all changes but reranking (R002-006)
+
+
+def all_presets(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
+    ways = {name: asked_as(settings) for name, settings in PRESETS.items()}
+    with large_index(corpus, work, chunks) as large:
+        figures: dict[str, float] = {"chunks": large.snapshot.state.chunks}
+        took = ask_in_turn(large, ways, 10, lambda times: times["total"])
+    figures |= {f"{name}_ms": statistics.median(values) for name, values in took.items()}
+    for name in ways.keys() - {"balanced"}:
+        figures[f"{name}_ratio"] = figures[f"{name}_ms"] / figures["balanced_ms"]
+    return figures
+
+
+def asked_as(settings: SearchSettings) -> Question:
+    """As an open corpus asks with these settings."""
+    return Question(
+        text="", max_hops=settings.max_hops, mmr=settings.mmr_enabled, now=time.time(), settings=settings
+    )
 
 
 def help_text() -> dict[str, float]:
@@ -228,7 +309,8 @@ def _candidate(document: Document, chunk: Chunk) -> Candidate:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--corpus", type=Path)
-    arguments.add_argument("--only", default="a,b,c,d,e,r")
+    arguments.add_argument("--only", default="a,b,c,d,e,r,s,p")
+    arguments.add_argument("--chunks", type=int, default=100_000, help="how large the index of c, s and p is")
     arguments.add_argument("--json", action="store_true")
     given = arguments.parse_args()
     wanted = given.only.split(",")
@@ -238,10 +320,12 @@ def main() -> None:
         parts = {
             "a": lambda: index_with_model(corpus, work),
             "b": lambda: index_words(corpus, work),
-            "c": lambda: search_large(corpus, work),
+            "c": lambda: search_large(corpus, work, given.chunks),
             "d": help_text,
             "e": lambda: cold_search(corpus, work),
             "r": lambda: rerank_candidates(corpus, work),
+            "s": lambda: all_stages(corpus, work, given.chunks),
+            "p": lambda: all_presets(corpus, work, given.chunks),
         }
         for name in wanted:
             figures = {key: round(value, 3) for key, value in parts[name]().items()}

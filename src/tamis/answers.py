@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from tamis import filters
 from tamis.engine import Snapshot
@@ -23,6 +24,8 @@ from tamis.model import (
 )
 from tamis.search.question import Answer, Question
 from tamis.search.retrieve import Reached
+
+_LIKELY: Final = 0.3  # what the seed calls confident (R002-142): below it, most answers are none
 
 
 def found(
@@ -166,11 +169,28 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
     if done < wanted:
         within = f"within {question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
         hints.append(f"{done} of {wanted} candidates were reranked {within}")
+    hints += _confidence(question, answer)
     if answer.expansion.unready and answer.allowed.chunks:
         hints.append("the question was not expanded: the concept vocabulary is not ready (run: tamis index)")
     if state.pending_files:
         hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)
+
+
+def _confidence(question: Question, answer: Answer) -> Iterator[str]:
+    """Whether what is shown is likely an answer, and whether the threshold left something out.
+
+    A cross-encoder's scores are its own, and no threshold looks at them.
+    """
+    dropped = answer.funnel["fused"] - answer.funnel["threshold"]
+    best = max((min(each.score, 1.0) for each in answer.candidates), default=1.0)
+    by_rerank = any(each.score_source == "rerank" for each in answer.candidates)
+    if dropped and len(answer.candidates) < question.limit:
+        were = "passage was" if dropped == 1 else "passages were"
+        yield f"{dropped} {were} left out for a score below {question.min_score:g} (--min-score 0 shows more)"
+    if not question.min_score and best < _LIKELY and not by_rerank:
+        scored = f"the best score is {best:.2f} (--min-score {_LIKELY:g} leaves such results out)"
+        yield f"nothing here is likely to answer this: {scored}"
 
 
 def _no_sections(question: Question) -> str:
