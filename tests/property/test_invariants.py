@@ -222,7 +222,16 @@ def check_funnel(found: Found, question: dict[str, Any]) -> None:
     assert list(left) == ["fused", *STAGES]
     assert all(after <= before for before, after in pairwise(left.values()))
     assert len(found.results) == left["limit"] == min(question["limit"], left["parents"])
-    for stage in ("named", "coherence", "recency", "archive", "saturation", "calibrate"):
+    for stage in (
+        "named",
+        "file name",
+        "aside",
+        "coherence",
+        "recency",
+        "archive",
+        "saturation",
+        "calibrate",
+    ):
         assert left[stage] == left["fused"]
     assert left["mmr"] == left["same meaning"]
     assert left["rerank"] == left["per document"]

@@ -249,7 +249,7 @@ def test_balancing_can_be_turned_off():
     assert balanced(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)}) is fixed
     assert Sources.of(SearchSettings(adaptive_confidence=False)).adaptive is False
     assert Sources.of(SearchSettings()) == Sources(
-        True, True, {"words": 0.8, "code": 0.67, "links": 1.0}, 1.0
+        True, True, {"words": 0.72, "code": 0.67, "links": 1.0}, 1.0
     )
 
 
@@ -486,7 +486,7 @@ def test_the_order_of_the_stages():
     """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168: boosts,
     calibration, threshold, the same said twice (the cheap stages first), limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "coherence", "recency", "archive", "saturation", "calibrate", "threshold",
+        "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate", "threshold",
         "same text", "overlap", "near text", "same meaning", "mmr",
         "per document", "rerank", "parents", "limit",
     ]  # fmt: skip

@@ -541,6 +541,23 @@ def _(make, _):
         assert found.stats["original_count"] == depth
 
 
+@experiment("search.path_boost", "search.aside_penalty")
+def _(make, _):
+    """A file whose name is asked for counts more, a test less."""
+    files = {
+        "src/session.py": "def keep():\n    return 1\n",
+        "tests/test_it.py": "def keep():\n    return 2\n",
+    }
+    for key, path, name, factor in (
+        ("search__path_boost", "src/session.py", "file name", 1.7),
+        ("search__aside_penalty", "tests/test_it.py", "aside", 0.3),
+    ):
+        found = make(files, **{key: factor}).search("how does a session keep")
+        assert {result.path: result.boosts.get(name, 1.0) for result in found.results}[path] == factor
+        found = make(files, **{key: 1}).search("how does a session keep")
+        assert not any(name in result.boosts for result in found.results)
+
+
 @experiment("search.named_boost")
 def _(make, _):
     """C28, R001-055: what a question names counts more."""

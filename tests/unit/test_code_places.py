@@ -1,0 +1,62 @@
+"""What the place of code says about it: names of files, and tests, examples and vendored code aside."""
+
+import pytest
+
+from tamis.model import Candidate, Passage
+from tamis.search.boost import CodePlaces, stands_aside
+from tamis.settings import SearchSettings
+
+
+def candidate(path: str, chunk_type: str = "definitions") -> Candidate:
+    return Candidate(Passage(path, 0, "", b"", "", 1, 1, chunk_type, None, 0.0, ()), 1.0, 1.0, ())
+
+
+def places(text: str, **settings: float) -> CodePlaces:
+    return CodePlaces.of(text, SearchSettings(**settings))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tests/test_api.py", "src/pkg/tests/api.py", "test_api.py", "pkg/api_test.go", "web/api.test.ts",
+        "web/api.spec.js", "conftest.py", "examples/basic.py", "vendor/lib/a.c", "third_party/x.cc",
+        "a/__tests__/b.tsx", "Tests/ApiTests.swift", "node_modules/x/index.js", "samples/one.kt",
+    ],
+)  # fmt: skip
+def test_what_stands_aside(path):
+    assert stands_aside(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["src/api.py", "contest.py", "latest/a.py", "src/testament.py", "attest.go", "inspect.py", "spectrum.c",
+     "pkg/protest.py", "tested.rs", "exampled/a.py"],
+)  # fmt: skip
+def test_what_does_not(path):
+    assert not stands_aside(path)
+
+
+def test_tests_count_less_unless_they_are_asked_for():
+    code, prose = candidate("tests/test_api.py"), candidate("tests/README.md", "documentation")
+    assert places("how are retries limited", aside_penalty=0.5).aside_factor(code) == 0.5
+    assert places("how are retries limited", aside_penalty=0.5).aside_factor(prose) == 1.0
+    for asked in ("tests of the retries", "an example of a session", "how is it tested", "mocks"):
+        assert places(asked, aside_penalty=0.5).aside_factor(code) == 1.0, asked
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "named"),
+    [
+        ("src/sessions.py", "how do sessions keep cookies", True),
+        ("src/sessions.py", "session cookies", True),  # by their stems
+        ("src/http_client.py", "retries of the http client", True),
+        ("src/HttpClient.java", "client for HTTP", True),
+        ("src/http_client.py", "client retries", False),  # the whole name, not a part of it
+        ("src/utils.py", "utils", False),  # every project has one
+        ("src/__init__.py", "init", False),
+        ("docs/sessions.md", "sessions", False),
+    ],
+)
+def test_a_file_whose_whole_name_is_in_the_question(path, text, named):
+    kind = "documentation" if path.endswith(".md") else "definitions"
+    assert places(text, path_boost=1.5).name_factor(candidate(path, kind)) == (1.5 if named else 1.0)
