@@ -486,8 +486,8 @@ def test_the_order_of_the_stages():
     """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168: boosts,
     calibration, threshold, the same said twice (the cheap stages first), limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate", "threshold",
-        "same text", "overlap", "near text", "same meaning", "mmr",
+        "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
+        "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
         "per document", "rerank", "parents", "limit",
     ]  # fmt: skip
 

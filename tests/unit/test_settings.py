@@ -356,6 +356,22 @@ def test_every_key_says_what_it_is():
                 assert key.metadata["doc"].endswith("."), f"{section.name}.{key.name}"
 
 
+def test_the_seeds_defaults():
+    """R002-097, R002-105..107, R002-148, R002-149, R002-177..182, R002-192, C40, C41, C43, C49: every
+    key of the seeds has their name and their value, where they agree on one."""
+    defaults = Settings().search
+    seeds = {
+        "semantic_weight": 1.0, "keyword_weight": 1.0, "recency_bias": 0.5, "rrf_k_constant": 60,
+        "max_chunks_per_doc": 0, "dedup_enabled": False, "dedup_similarity_threshold": 0.85,
+        "ngram_dedup_enabled": True, "ngram_dedup_threshold": 0.7, "mmr_enabled": False, "mmr_lambda": 0.7,
+        "rerank_enabled": False, "rerank_model": "minilm", "rerank_top_n": 10,
+        "query_expansion_enabled": False, "query_expansion_max_terms": 10_000, "query_expansion_top_k": 3,
+        "query_expansion_min_frequency": 2, "query_expansion_threshold": 0.5,
+        "adaptive_weights_enabled": False, "code_search_weight": 1.0,
+    }  # fmt: skip
+    assert {name: getattr(defaults, name) for name in seeds} == seeds
+
+
 # --- No dead knobs ---------------------------------------------------------------------
 
 EXPERIMENTS: dict[str, Callable[[Make, Path], None]] = {}
