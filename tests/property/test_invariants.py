@@ -134,6 +134,10 @@ def text(number: int) -> str:
 def files() -> dict[str, str]:
     found = {f"{'docs' if number % 2 else 'notes'}/n{number}.md": text(number) for number in range(36)}
     found |= {f"src/c{at}.py": f"def retry_token_{at}(cache):\n    return cache + {at}\n" for at in range(6)}
+    # So many say the same, and it is the best for some questions, that lanes have to be asked again.
+    found |= {
+        f"docs/same{at}.md": "# alpha beta lamp\n\nalpha beta lamp alpha beta lamp\n" for at in range(60)
+    }
     return found | {"archive/old.md": text(3) + "once more\n"}
 
 
@@ -264,12 +268,30 @@ def test_as_many_as_there_are(built, drawn, question):
 
 
 def eligible(built: Corpus, chosen: str) -> int:
-    """How many passages a filter lets through: those in the index, by their paths."""
+    """How many passages a filter lets through."""
+    return len(passages(built, chosen))
+
+
+def passages(built: Corpus, chosen: str) -> list[str]:
+    """The texts that a filter lets through: those in the index, by their paths, white space aside."""
     with built._reader.snapshot() as snapshot:
         rows = snapshot.connection.execute(
-            "SELECT d.path FROM chunks c JOIN documents d ON d.id = c.document"
+            "SELECT d.path, c.content FROM chunks c JOIN documents d ON d.id = c.document"
         ).fetchall()
-    return sum(FILTERS[chosen](path) and not path.startswith("archive/") for (path,) in rows)
+    shown = (row for row in rows if FILTERS[chosen](row[0]) and not row[0].startswith("archive/"))
+    return [" ".join(content.split()) for _, content in shown]
+
+
+@examples(40)
+@given(chosen, asked, st.sampled_from(("alpha beta lamp", "lamp beta alpha")))
+def test_as_many_as_there_are_texts(built, drawn, question, query):
+    """R002-186, R000-025, R002-093: what is said often counts once, and does not take the others' places."""
+    drawn = {name: value for name, value in drawn.items() if name != "semantic_weight"} | KEEPING
+    question = question | {"min_score": 0.0, "unique": False, "max_chunks_per_doc": 0, "query": query}
+    question["expand_parents"] = False
+    with configured(built, drawn | {"content_dedup_enabled": True}) as corpus:
+        found = corpus.search(**question)
+    assert len(found.results) == min(question["limit"], len(set(passages(built, question["filter"]))))
 
 
 @examples(40)
