@@ -10,6 +10,7 @@ from typing import Final, Self
 from tamis.filters import Archived
 from tamis.identifiers import plain_name
 from tamis.model import Candidate, Facts, Passage
+from tamis.search.fuse import within
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text import words
 
@@ -124,20 +125,22 @@ _NAME_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # `HTTP
 NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))
 
 
-def coherent(candidates: Sequence[Candidate], share: float) -> list[Candidate]:
+def coherent(candidates: Sequence[Candidate], share: float, reach: int) -> list[Candidate]:
     """A document that has many good passages: its best one moves up, by a share of the third to the ninth.
 
-    Two that stand side by side often say the same thing; from the third on, the document is about it.
+    Two that stand side by side often say the same thing; from the third on, the document is about it. Only
+    passages within reach of some lane count: how many others are seen depends on the limit.
     """
     scores: dict[str, list[float]] = {}
     for candidate in candidates:
-        scores.setdefault(candidate.passage.path, []).append(candidate.raw_score)
+        if within(candidate, reach):
+            scores.setdefault(candidate.passage.path, []).append(candidate.raw_score)
     support = {path: share * sum(own[2:_COUNTED]) for path, own in scores.items()}
     return _first_and_further(
         candidates,
         "coherence",
         lambda each, place: (
-            1 + support[each.passage.path] / each.raw_score if place == 0 and each.raw_score else 1.0
+            1 + support.get(each.passage.path, 0.0) / each.raw_score if place == 0 and each.raw_score else 1.0
         ),
     )
 

@@ -7,18 +7,21 @@ either alone:
 
     grounds = 1 - (1 - related(cosine)) · (1 - covered(coverage))
 
-Scores may not rise down the list, so a passage counts as well grounded as the best at or below it. Its
-score is that, times (1 + share) / 2, where the share is how much of what the lanes could have given it
-got. The cosines of unrelated texts depend on the model, which therefore brings its own curve; how the
-curves were found is in `docs/ranking.md`.
+Scores may not rise down the list, so a passage counts as well grounded as the best at or below it (of
+those that are within reach of some lane: the others lift nobody). Its score is that, times
+(1 + share) / 2, where the share is how much of what the lanes could have given it got. The cosines of
+unrelated texts depend on the model, which therefore brings its own curve; how the curves were found is
+in `docs/ranking.md`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final
 
 from tamis.model import Candidate
+from tamis.search.fuse import within
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +45,18 @@ COVERED: Final = Logistic(0.75, 10.0)
 
 
 def calibrated(
-    candidates: Sequence[Candidate], coverage: Sequence[float], related: Logistic | None
+    candidates: Sequence[Candidate], coverage: Sequence[float], related: Logistic | None, reach: int
 ) -> list[Candidate]:
     """The same candidates in the same order, with scores from 0 to 1 that never rise."""
+    own = [grounds(each, covered, related) for each, covered in zip(candidates, coverage, strict=True)]
+    near = [value if within(each, reach) else 0.0 for each, value in zip(candidates, own, strict=True)]
+    lifted = list(accumulate(reversed(near), max))[::-1]
     scored: list[Candidate] = []
-    best = 0.0
-    for candidate, covered in zip(reversed(candidates), reversed(coverage), strict=True):
-        best = max(best, grounds(candidate, covered, related))
-        scored.append(replace(candidate, score=best * (1 + min(candidate.score, 1.0)) / 2))
-    return scored[::-1]
+    most = 1.0
+    for candidate, value in zip(candidates, map(max, own, lifted), strict=True):
+        most = min(value * (1 + min(candidate.score, 1.0)) / 2, most)
+        scored.append(replace(candidate, score=most))
+    return scored
 
 
 def grounds(candidate: Candidate, coverage: float, related: Logistic | None) -> float:

@@ -10,8 +10,8 @@ standing: 1 for the lane's best, falling with the score to a fifth at its fiftie
 ranks alone decide.
 
 How much the words lane is worth beside the meaning lane depends on the question, and two things tell:
-how far its tenth hit stands behind its first (a word that is in a few passages alone says more than
-one that is everywhere), and whether the meaning lane thinks something of its first three. `balanced`
+how far its tenth document stands behind its first (a word that is in a few documents alone says more
+than one that is everywhere), and whether the meaning lane thinks something of its first three. `balanced`
 turns both into a factor. `docs/ranking.md` has what each of these gains over ranks alone.
 """
 
@@ -63,9 +63,16 @@ RANKS_ALONE: Final = Sources()
 
 
 def fuse(
-    rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int, sources: Sources = RANKS_ALONE
+    rankings: Mapping[Lane, Ranking],
+    weights: Mapping[Lane, float],
+    k: int,
+    sources: Sources = RANKS_ALONE,
+    reach: int = REACH,
 ) -> list[Candidate]:
     """Merge the lanes' rankings, best first; ties go to the earlier path and position.
+
+    Who stands within `reach` of some lane is judged by that alone, so that asking the lanes for more adds
+    candidates and moves none.
 
     `score` is the share of what the lanes together could have given (first in every lane is 1), so it
     does not depend on how many lanes there are.
@@ -79,7 +86,7 @@ def fuse(
             found.setdefault(passage.position, []).append(Evidence(lane, rank, score, sure))
     most = best_possible(rankings, weights, k, sources)
     fused = [
-        _candidate(passages[position], tuple(evidence), weights, k, most)
+        _candidate(passages[position], _counted(evidence, reach), weights, k, most)
         for position, evidence in found.items()
     ]
     return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
@@ -96,8 +103,12 @@ def balanced(sources: Sources, rankings: Mapping[Lane, Ranking]) -> Sources:
 
 
 def _gap(ranking: Ranking) -> float:
-    """How far the tenth stands behind the first, as a share of that."""
-    first, tenth = ranking[0][1], ranking[9][1] if len(ranking) > 9 else 0.0
+    """How far the tenth document stands behind the first, as a share of that."""
+    best: dict[str, float] = {}
+    for passage, score in ranking:
+        best.setdefault(passage.path, score)
+    scores = list(best.values())
+    first, tenth = scores[0], scores[9] if len(scores) > 9 else 0.0
     return (first - tenth) / first if first else 0.0
 
 
@@ -151,6 +162,16 @@ def _spread(lane: Lane, scores: Sequence[float]) -> float:
     if lane == "meaning":
         return max(best - (scores[REACH - 1] if whole else scores[-1]), _COSINES_APART)
     return max(best - (scores[REACH - 1] if whole else 0.0), _SHARES_APART * best)
+
+
+def within(candidate: Candidate, reach: int) -> bool:
+    """Whether some lane has the candidate among its first so many."""
+    return any(each.rank <= reach for each in candidate.evidence)
+
+
+def _counted(evidence: Sequence[Evidence], reach: int) -> tuple[Evidence, ...]:
+    near = tuple(each for each in evidence if each.rank <= reach)
+    return near or tuple(evidence)
 
 
 def _candidate(

@@ -93,17 +93,17 @@ def gather(
     depth: int,
 ) -> tuple[Retrieved, list[Candidate]]:
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
-    k, vector = question.settings.rrf_k_constant, wording.vector
+    k, reach, vector = question.settings.rrf_k_constant, question.settings.candidate_depth, wording.vector
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     sources = balanced(Sources.of(question.settings), retrieved.rankings)
-    fused = fuse(retrieved.rankings, lanes, k, sources)
+    fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
         reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
         retrieved = replace(retrieved, reached=tuple(reached))
     if retrieved.reached and "links" in lanes:
         ranking = [(each.passage, each.neighbour.score) for each in retrieved.reached]
         retrieved = replace(retrieved, rankings={**retrieved.rankings, "links": ranking})
-        fused = fuse(retrieved.rankings, lanes, k, sources)
+        fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     return retrieved, _in_sections(snapshot, fused, question.filter, rows)
 
 

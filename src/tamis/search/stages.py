@@ -58,12 +58,14 @@ STAGES: Final[Mapping[str, Stage]] = {
     "named": lambda candidates, ask, _: boosted(candidates, "named", ask.named_factor),
     "file name": lambda candidates, ask, _: boosted(candidates, "file name", ask.code_places.name_factor),
     "aside": lambda candidates, ask, _: boosted(candidates, "aside", ask.code_places.aside_factor),
-    "coherence": lambda candidates, ask, _: coherent(candidates, ask.settings.coherence),
+    "coherence": lambda candidates, ask, _: coherent(
+        candidates, ask.settings.coherence, ask.settings.candidate_depth
+    ),
     "recency": lambda candidates, ask, _: boosted(candidates, "recency", ask.recency_factor),
     "archive": lambda candidates, ask, _: boosted(candidates, "archive", ask.archive.factor),
     "saturation": lambda candidates, ask, _: saturated(candidates, ask.settings.saturation),
-    "calibrate": lambda candidates, _, means: calibrated(
-        candidates, means.coverage(candidates), means.related
+    "calibrate": lambda candidates, ask, means: calibrated(
+        candidates, means.coverage(candidates), means.related, ask.settings.candidate_depth
     ),
     "threshold": lambda candidates, ask, _: above_threshold(candidates, ask.min_score),
     "same text": lambda candidates, ask, _: (
