@@ -164,3 +164,14 @@ def test_the_curve_is_the_models(corpus_of, monkeypatch):
         assert (best.path, best.score) == ("watering.md", pytest.approx(grounded))
         scores.append(best.score)
     assert scores[0] < scores[1]
+
+
+def test_what_is_beyond_reach_lifts_nobody():
+    """It is there or not by how deep the lanes were asked."""
+    weak, far = candidate("a", 0.9, 0.6), candidate("b", 0.1, 0.9)
+    far = replace(far, evidence=tuple(replace(each, rank=60) for each in far.evidence))
+    alone = calibrated([weak], [0.0], RELATED)[0].score
+    first, second = calibrated([weak, far], [0.0, 1.0], RELATED)
+    assert first.score == alone
+    assert second.score == alone
+    assert calibrated([weak, far], [0.0, 1.0], RELATED, reach=60)[0].score > 0.9

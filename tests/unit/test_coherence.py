@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.model import Candidate, Passage
+from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boost import coherent, saturated
 from tamis.text import text_hash
 
 ANY = settings(deadline=None, derandomize=True)
 
 
-def candidate(path: str, ordinal: int, raw: float) -> Candidate:
+def candidate(path: str, ordinal: int, raw: float, rank: int = 1) -> Candidate:
     text = f"{path} {ordinal}"
     passage = Passage(path, ordinal, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ())
-    return Candidate(passage, raw, raw * 10, ())
+    return Candidate(passage, raw, raw * 10, (Evidence("words", rank, 1.0),))
 
 
 def document(path: str, *scores: float) -> list[Candidate]:
@@ -80,6 +80,14 @@ def test_a_factor_of_one_and_of_none():
     fused = best_first(*document("a", 0.5, 0.4), *document("b", 0.3))
     assert saturated(fused, 1.0) == fused
     assert raw(saturated(fused, 0.0)) == {("a", 0): 0.5, ("b", 0): 0.3, ("a", 1): 0.0}
+
+
+def test_passages_beyond_reach_say_nothing_about_their_document():
+    """How many of them are seen depends on the limit, and the order of the first must not."""
+    far = [candidate("a", at, 0.1, rank=51) for at in range(2, 6)]
+    near = document("a", 0.5, 0.4)
+    assert coherent([*near, *far], 0.5) == [*near, *far]
+    assert coherent([*near, *far], 0.5, reach=60)[0].raw_score == pytest.approx(0.5 + 0.5 * 0.4)
 
 
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=25)

@@ -163,6 +163,19 @@ def test_a_link_vouches_as_far_as_it_got_whatever_the_lane_is_worth():
     ]
 
 
+def test_within_reach_of_a_lane_that_alone_counts():
+    """Asking the lanes for more adds candidates and moves none."""
+    words = ranking(*(f"w{at:03}" for at in range(50)), "m", "late")
+    meaning = ranking("m", *(f"x{at:03}" for at in range(60)))
+    shallow = fuse({"meaning": meaning[:50], "words": words[:50]}, BOTH, 60)
+    deep = fuse({"meaning": meaning, "words": words}, BOTH, 60)
+    known = {each.passage.path: each for each in shallow}
+    assert [each for each in deep if each.passage.path in known] == shallow
+    late = next(each for each in deep if each.passage.path == "late")
+    assert late.evidence == (Evidence("words", 52, words[51][1]),)
+    assert len(fuse({"meaning": meaning, "words": words}, BOTH, 60, reach=60)[0].evidence) == 2
+
+
 @LAW
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=120), st.sampled_from(["meaning", "words", "code"]))
 def test_a_standing_never_rises_and_deeper_lists_change_nothing(scores, lane):

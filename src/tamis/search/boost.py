@@ -10,7 +10,7 @@ from typing import Final, Self
 from tamis.filters import Archived
 from tamis.identifiers import plain_name
 from tamis.model import Candidate, Facts, Passage
-from tamis.search.fuse import within
+from tamis.search.fuse import REACH, within
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text import words
 
@@ -125,7 +125,7 @@ _NAME_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # `HTTP
 NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))
 
 
-def coherent(candidates: Sequence[Candidate], share: float, reach: int) -> list[Candidate]:
+def coherent(candidates: Sequence[Candidate], share: float, reach: int = REACH) -> list[Candidate]:
     """A document that has many good passages: its best one moves up, by a share of the third to the ninth.
 
     Two that stand side by side often say the same thing; from the third on, the document is about it. Only

@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import Final
 
 from tamis.model import Candidate
-from tamis.search.fuse import within
+from tamis.search.fuse import REACH, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ COVERED: Final = Logistic(0.75, 10.0)
 
 
 def calibrated(
-    candidates: Sequence[Candidate], coverage: Sequence[float], related: Logistic | None, reach: int
+    candidates: Sequence[Candidate], coverage: Sequence[float], related: Logistic | None, reach: int = REACH
 ) -> list[Candidate]:
     """The same candidates in the same order, with scores from 0 to 1 that never rise."""
     own = [grounds(each, covered, related) for each, covered in zip(candidates, coverage, strict=True)]
