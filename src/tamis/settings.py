@@ -52,7 +52,7 @@ class SearchSettings:
         1.0, "Factor for what the meaning lane adds where the cosine is above 0.9.", low=1
     )
     candidate_depth: int = key(
-        50,
+        75,
         "How many passages each lane is asked for, at least; what else the limit needs comes on top.",
         low=50,
         high=1000,
@@ -270,7 +270,7 @@ class Settings:
 
 # What each is worth, and what it costs, is measured in docs/ranking.md.
 PRESETS: Final[Mapping[str, SearchSettings]] = {
-    "fast": SearchSettings(preset="fast", max_hops=0, ngram_dedup_enabled=False),
+    "fast": SearchSettings(preset="fast", candidate_depth=50, max_hops=0, ngram_dedup_enabled=False),
     "balanced": SearchSettings(),
     "best": SearchSettings(preset="best", candidate_depth=100, graph_confidence=1.5),
 }
