@@ -190,7 +190,7 @@ def test_words_for_true(word, tmp_path):
 
 # What settings.py says of each, once more.
 PRESET_KEYS = {
-    "fast": {"max_hops": 0, "ngram_dedup_enabled": False},
+    "fast": {"candidate_depth": 50, "max_hops": 0, "ngram_dedup_enabled": False},
     "balanced": {},
     "best": {"candidate_depth": 100, "graph_confidence": 1.5},
 }
@@ -532,7 +532,7 @@ def _(make, _):
     for preset, linked in (("fast", False), ("balanced", True), ("best", True)):
         assert ("links" in lanes(make(LINKED, search__preset=preset).search("grass"))) == linked
     many = {f"{number}.md": f"grass {number}" for number in range(120)}
-    for preset, depth in (("fast", 50), ("balanced", 50), ("best", 100)):
+    for preset, depth in (("fast", 50), ("balanced", 75), ("best", 100)):
         found = make(many, search__preset=preset, search__keyword_weight=0).search("grass")
         assert found.stats["original_count"] == depth
 
