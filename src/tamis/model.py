@@ -17,16 +17,22 @@ SkipReason = Literal[
 ]
 
 
+class Plain:
+    """A value whose parts are plain: as JSON it is an object of them."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Plain):
     """A file or folder that was seen and left out, and why."""
 
     path: str
     reason: SkipReason
     detail: str = ""  # the rule that ignored it, the error that stopped it
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +111,13 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Plain):
     """One lane found it, at this rank, with this score on the lane's own scale."""
 
     lane: Lane
     rank: int
     score: float
     confidence: float = 1.0  # what the lane's word counts for here, besides its weight
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +159,12 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Place(Plain):
     """Where else the text of a result stands, or nearly that."""
 
     path: str
     start_line: int
     end_line: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState:
+class IndexState(Plain):
     """Which index answered."""
 
     generation: int
@@ -218,24 +218,18 @@ class IndexState:
     pending_files: int
     built_at: str
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
-class WhyNot:
+class WhyNot(Plain):
     """Why a file that somebody expected is not in an answer (or that it is)."""
 
     path: str
     reason: str  # shown, no such file, outside the root, ignored, skipped, not indexed, archived, filtered...
     detail: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
-class Related:
+class Related(Plain):
     """A document that is linked with what was found, and the link that led there."""
 
     path: str
@@ -247,20 +241,14 @@ class Related:
     source: str  # the link's own ends: one of them is `path` or on the way to it
     target: str
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Plain):
     """A stage of the search: how many candidates it left, and the milliseconds it took."""
 
     stage: str
     left: int
     ms: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,6 +269,34 @@ FUNNEL = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Pair:
+    """An index under a filter, and one of what the filter keeps alone."""
+
+    whole: Corpus
+    part: Corpus
+    filter: str
+    kept: Mapping[str, File]
+    names: Mapping[str, str]  # of the passages: there, and in the whole
+
+    def asked(self, question: Mapping[str, Any]) -> tuple[Found, Found]:
+        """Both answers, which are the same."""
+        found = self.whole.search(**question, filter=self.filter, exclude_archived=False)
+        alone = self.part.search(**question, exclude_archived=False)
+        assert comparable(found) == comparable(alone, self.names), self.filter
+        return found, alone
+
+
+def pairs(case: Any, sizes: Mapping[str, Any]) -> Iterator[Pair]:
+    """One for each filter of a case."""
+    files, chosen = case
+    with corpus_of(files, in_steps=True, sizes=sizes) as whole:
+        for filter in chosen:  # noqa: A001
+            kept = kept_by(filter, files, sizes)
+            with corpus_of(kept, sizes=sizes, only=filter) as part:
+                yield Pair(whole, part, str(filter), kept, numbered_back(filter, kept, sizes))
+
+
 @pytest.mark.parametrize("sizes", SIZES, ids=["one level", "parents"])
 def test_filtering_equals_never_having_indexed(sizes):
     """R000-035, R000-036, R000-037, R000-053, R000-056, R000-057, R000-058, R000-066, R000-076, R002-183."""
@@ -277,23 +305,16 @@ def test_filtering_equals_never_having_indexed(sizes):
     @examples(60)
     @given(cases(), st.lists(questions, min_size=2, max_size=3))
     def check(case, asked):
-        files, chosen = case
-        with corpus_of(files, in_steps=True, sizes=sizes) as whole:
-            documents = whole.search("alpha", exclude_archived=False).index.documents
-            for filter in chosen:  # noqa: A001
-                kept = kept_by(filter, files, sizes)
-                names = numbered_back(filter, kept, sizes)
-                shown["split"] += any(new != old for new, old in names.items())
-                with corpus_of(kept, sizes=sizes, only=filter) as part:
-                    for question in asked:
-                        found = whole.search(**question, filter=str(filter), exclude_archived=False)
-                        alone = part.search(**question, exclude_archived=False)
-                        assert comparable(found) == comparable(alone, names), str(filter)
-                        check_invariants(found, question["limit"])
-                        assert found.stats["eligible_documents"] == len(kept)
-                        assert found.stats["excluded_documents"] == documents - len(kept)
-                        assert {result.path for result in found.results} <= kept.keys()
-                        shown.update(_kinds_of(found))
+        for pair in pairs(case, sizes):
+            documents = pair.whole.search("alpha", exclude_archived=False).index.documents
+            shown["split"] += any(new != old for new, old in pair.names.items())
+            for question in asked:
+                found, _ = pair.asked(question)
+                check_invariants(found, question["limit"])
+                assert found.stats["eligible_documents"] == len(pair.kept)
+                assert found.stats["excluded_documents"] == documents - len(pair.kept)
+                assert {result.path for result in found.results} <= pair.kept.keys()
+                shown.update(_kinds_of(found))
 
     check()
     expected = {"meaning", "words", "code", "links", "split", "neighbours"}
@@ -319,21 +340,14 @@ def test_the_law_holds_for_questions_in_other_words():
     @examples(25)
     @given(cases(), st.lists(questions, min_size=2, max_size=2))
     def check(case, asked):
-        files, chosen = case
-        with corpus_of(files, in_steps=True, sizes=OTHER_WORDS) as whole:
-            for filter in chosen:  # noqa: A001
-                kept = kept_by(filter, files)
-                names = numbered_back(filter, kept)
-                with corpus_of(kept, sizes=OTHER_WORDS, only=filter) as part:
-                    for question in asked:
-                        found = whole.search(**question, filter=str(filter), exclude_archived=False)
-                        alone = part.search(**question, exclude_archived=False)
-                        assert (found.expansion, found.synonyms) == (alone.expansion, alone.synonyms)
-                        assert comparable(found) == comparable(alone, names), str(filter)
-                        everywhere = whole.search(**question, exclude_archived=False)
-                        shown["expanded"] += bool(found.expansion)
-                        shown["otherwise"] += found.expansion != everywhere.expansion
-                        shown["synonyms"] += bool(found.synonyms)
+        for pair in pairs(case, OTHER_WORDS):
+            for question in asked:
+                found, alone = pair.asked(question)
+                assert (found.expansion, found.synonyms) == (alone.expansion, alone.synonyms)
+                everywhere = pair.whole.search(**question, exclude_archived=False)
+                shown["expanded"] += bool(found.expansion)
+                shown["otherwise"] += found.expansion != everywhere.expansion
+                shown["synonyms"] += bool(found.synonyms)
 
     check()
     assert all(shown[kind] > 20 for kind in ("expanded", "otherwise", "synonyms")), shown
@@ -363,24 +377,16 @@ def test_the_law_holds_with_every_stage_on(mmr, monkeypatch):
     @examples(40)
     @given(cases(), st.lists(questions, min_size=2, max_size=3))
     def check(case, asked):
-        files, chosen = case
-        with corpus_of(files, in_steps=True, sizes=flags) as whole:
-            for filter in chosen:  # noqa: A001
-                kept = kept_by(filter, files, flags)
-                names = numbered_back(filter, kept, flags)
-                with corpus_of(kept, sizes=flags, only=filter) as part:
-                    for question in asked:
-                        found = whole.search(**question, filter=str(filter), exclude_archived=False)
-                        alone = part.search(**question, exclude_archived=False)
-                        assert comparable(found) == comparable(alone, names), str(filter)
-                        assert {
-                            place.path for result in found.results for place in result.also_in
-                        } <= kept.keys()
-                        counts = [found.stats[name] for name in FUNNEL]
-                        assert counts == sorted(counts, reverse=True)
-                        scores = [result.score for result in found.results]
-                        assert scores == sorted(scores, reverse=True)
-                        shown.update(_stages_of(found))
+        for pair in pairs(case, flags):
+            for question in asked:
+                found, _ = pair.asked(question)
+                elsewhere = {place.path for result in found.results for place in result.also_in}
+                assert elsewhere <= pair.kept.keys()
+                counts = [found.stats[name] for name in FUNNEL]
+                assert counts == sorted(counts, reverse=True)
+                scores = [result.score for result in found.results]
+                assert scores == sorted(scores, reverse=True)
+                shown.update(_stages_of(found))
 
     check()
     expected = {"near text", "recency", "coherence", "saturation", "also in"}

@@ -23,8 +23,7 @@ from test_law import (
     comparable,
     corpus_of,
     examples,
-    kept_by,
-    numbered_back,
+    pairs,
     questions,
 )
 from test_rerank_law import Noise
@@ -89,12 +88,8 @@ def test_filtering_equals_never_having_indexed():
     @examples(10)
     @given(cases(), st.lists(questions, min_size=2, max_size=2))
     def check(case, asked):
-        files, chosen = case
-        with corpus_of(files, in_steps=True, sizes=EVERYTHING_ON) as whole:
-            for filter in chosen:  # noqa: A001
-                kept = kept_by(filter, files)
-                with corpus_of(kept, sizes=EVERYTHING_ON, only=filter) as part:
-                    compare(whole, part, str(filter), numbered_back(filter, kept), asked, shown)
+        for pair in pairs(case, EVERYTHING_ON):
+            compare(pair.whole, pair.part, pair.filter, pair.names, asked, shown)
 
     check()
     presets = sum((shown[way] for way in PRESETS), Counter())

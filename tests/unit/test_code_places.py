@@ -3,7 +3,7 @@
 import pytest
 
 from tamis.model import Candidate, Passage
-from tamis.search.boost import CodePlaces, stands_aside
+from tamis.search.places import CodePlaces, stands_aside
 from tamis.settings import SearchSettings
 
 

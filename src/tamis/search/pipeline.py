@@ -96,6 +96,7 @@ def gather(
     k, reach, vector = question.settings.rrf_k_constant, question.settings.candidate_depth, wording.vector
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     sources = balanced(Sources.of(question.settings), retrieved.rankings)
+    retrieved = replace(retrieved, sources=sources)
     fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
         reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
@@ -167,20 +168,20 @@ def _wants_more(
 ) -> bool:
     """Whether to ask the lanes for more, because what they have not shown yet could belong in the answer.
 
-    A short answer is filled up, unless the threshold ended it: what comes later has still weaker
-    evidence. A full one is not final while its last passage, penalised, scores less than the next one
-    of a single lane would. Both depend on the allowed rows alone, so the law holds; and without a
-    threshold an answer has `min(limit, eligible)` results.
+    A short answer is filled up, unless the threshold ended it: what comes later lifts nobody above it. A
+    full one is not final while its last passage, penalised, scores less than the next one of a single
+    lane would. Both depend on the allowed rows alone, so the law holds; and without a threshold an answer
+    has `min(limit, eligible)` results.
     """
     if retrieved.exhausted:
         return False
     if len(candidates) < question.limit:
         return funnel["threshold"] == funnel["fused"]
-    k, sources = question.settings.rrf_k_constant, balanced(Sources.of(question.settings), retrieved.rankings)
+    k = question.settings.rrf_k_constant
     # What has not been seen yet may turn out to be what the question names, or written today.
     factor = question.largest_factor
     deeper = [
-        factor * lanes[lane] * _last_word(lane, ranking, sources) / (k + depth + 1)
+        factor * lanes[lane] * _last_word(lane, ranking, retrieved.sources) / (k + depth + 1)
         for lane, ranking in retrieved.rankings.items()
         if lane != "links"
     ]

@@ -10,9 +10,10 @@ from tamis.engine import Allowed
 from tamis.filters import EVERYTHING, Filter
 from tamis.identifiers import wanted_names
 from tamis.model import Candidate, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty, CodePlaces, Names
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names
 from tamis.search.calibrate import Logistic
 from tamis.search.expand import Expansion
+from tamis.search.places import CodePlaces
 from tamis.search.recency import most_for_recency, recency
 from tamis.search.rerank import Rerank, no_reranker
 from tamis.search.retrieve import Reached

@@ -15,7 +15,7 @@ from tamis import identifiers
 from tamis.engine import EVENLY, Allowed, Hit, Snapshot
 from tamis.filters import folded
 from tamis.model import Candidate, Lane, Passage
-from tamis.search.fuse import Ranking
+from tamis.search.fuse import RANKS_ALONE, Ranking, Sources
 from tamis.search.links import SEEDS, Neighbour, neighbours
 from tamis.text import words
 
@@ -42,6 +42,7 @@ _pool: Final = _Pool()
 class Retrieved:
     rankings: Mapping[Lane, Ranking]
     exhausted: bool  # no lane has more to give
+    sources: Sources = RANKS_ALONE  # what each lane's word is worth for this question
     reached: tuple["Reached", ...] = ()  # what the links lane came to
 
 
