@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.model import Candidate
+from tamis.search.select import MOST_COMPARED
 
 Vectors = NDArray[np.float64]  # of length 1 each, or 0
 
-# An answer has at most 100 results. What ranks below this many different passages is not held against
-# those that come after them as well: it would take the square of the time.
-_COMPARED: Final = 500
 _ROUGH: Final = 1e-3  # far more than a product in float32 can be off
 _ROUNDING: Final = 1e-9  # a vector's cosine with itself may be this much below 1
 
@@ -49,7 +47,7 @@ def same_meaning(vectors: NDArray[np.float32], threshold: float) -> list[int]:
         near = _first_near(units, rough, kept, at, threshold)
         if near is not None:
             best[at] = near
-        elif len(kept) < _COMPARED:
+        elif len(kept) < MOST_COMPARED:
             kept.append(at)
     return best
 

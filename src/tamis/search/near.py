@@ -12,13 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.search.select import MOST_COMPARED
+
 Trigrams = NDArray[np.uint64]  # sorted, each once
 
 _BITS: Final = 13  # 8,192 bits: a passage of 1,500 characters has some 800 trigrams, few share a bit
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: spreads neighbours over all the bits
-# An answer has at most 100 results. What ranks below this many different texts is not held against
-# those that come after them as well: it would take the square of the time.
-_COMPARED: Final = 500
 
 
 def trigrams(text: str) -> Trigrams:
@@ -45,7 +44,7 @@ def jaccard(one: Trigrams, two: Trigrams) -> float:
 
 def near_texts(texts: Sequence[str], threshold: float) -> list[int]:
     """For each text, best first, which one stands for it: the first kept that is near it, or itself."""
-    kept = _Kept(min(len(texts), _COMPARED), threshold)
+    kept = _Kept(min(len(texts), MOST_COMPARED), threshold)
     return [kept.place(at, trigrams(text)) for at, text in enumerate(texts)]
 
 

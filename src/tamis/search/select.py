@@ -11,6 +11,9 @@ from typing import Final
 from tamis.model import Candidate
 
 _OVERLAPPING: Final = {"documentation": "code_block", "code_block": "documentation"}
+# An answer has at most 100 results. What ranks below this many different passages is not held against
+# those that come after them as well, where each is compared with all: that takes the square of the time.
+MOST_COMPARED: Final = 500
 _SHARED: Final = 8  # how many passages before the nearest may still reach into a line
 
 
