@@ -283,6 +283,7 @@ ENVIRONMENT_NAMES: Final = {
 }
 # Other names of keys: the seeds' own, where a better place was found for them (C57).
 OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
+_FEW: Final = 12  # names that a message can list
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
 _WORDS: Final = {
@@ -520,7 +521,9 @@ def _section_names() -> tuple[str, ...]:
 def _unknown(name: str, known: tuple[str, ...], source: str) -> BadSetting:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     guess = f"did you mean {near[0]}? " if near else ""
-    return BadSetting(f"unknown setting {name} in {source}", hint=f"{guess}known: {', '.join(known)}")
+    # Dozens of names hide the one that was meant.
+    others = "" if near and len(known) > _FEW else f"known: {', '.join(known)}"
+    return BadSetting(f"unknown setting {name} in {source}", hint=f"{guess}{others}".strip())
 
 
 def _too_large(name: str, source: str) -> BadSetting:
