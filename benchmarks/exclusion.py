@@ -15,11 +15,11 @@ from pathlib import Path
 
 from material import MixedEmbedder, large_root, seconds, settings_for, some_of, write_corpus
 from tamis.build import build
-from tamis.corpus import Silent
 from tamis.engine.embedded.reader import Reader
 from tamis.filters import EVERYTHING, File, Filter, Workspace
 from tamis.model import embedding_text
 from tamis.models.embed import load_embedder
+from tamis.progress import Silent
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
 from tamis.settings import SearchSettings

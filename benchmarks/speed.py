@@ -43,13 +43,14 @@ from material import (
     write_corpus,
 )
 from tamis.build import build
-from tamis.corpus import Corpus, Silent
+from tamis.corpus import Corpus
 from tamis.engine.embedded import vectors
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.filters import Under
 from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
 from tamis.models.embed import load_embedder
 from tamis.models.rerank import load_reranker
+from tamis.progress import Silent
 from tamis.search.calibrate import Logistic
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question

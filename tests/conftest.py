@@ -4,7 +4,8 @@ import gzip
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -107,12 +108,21 @@ def open_in_steps(root: Path, files: Files, **flags: object) -> Corpus:
         early = dict.fromkeys(names[step + 1 :: 9], "soon to be something else alpha")
         write_files(root, early | {name: files[name] for name in names[: len(names) * (step + 1) // 3]})
         write_files(root, {f"gone-{step}.md": "# Gone\n\nalpha beta\n"})
-        corpus.refresh()
+        with words_first() if step else nullcontext():
+            corpus.refresh()
     for step in range(3):
         (root / f"gone-{step}.md").unlink()
     write_files(root, files)
     corpus.refresh()
     return corpus
+
+
+@contextmanager
+def words_first() -> Iterator[None]:
+    """Index as a large folder is: words in a first step, vectors in a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tamis.build._AT_ONCE", -1)
+        yield
 
 
 @pytest.fixture
@@ -136,5 +146,5 @@ def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
     """The user's own configuration must not reach the tests."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_CONFIG_HOME", "TAMIS_INDEX_DIR"):
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TAMIS_INDEX_DIR"):
         monkeypatch.delenv(name, raising=False)

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tamis.corpus import Corpus, Status, open
     from tamis.errors import TamisError
-    from tamis.model import Found, Report, Result, Skipped
+    from tamis.health import Health
+    from tamis.model import Finding, Found, Report, Result, Skipped
 
-__all__ = ["Corpus", "Found", "Report", "Result", "Skipped", "Status", "TamisError", "open"]
+__all__ = [
+    "Corpus", "Finding", "Found", "Health", "Report", "Result", "Skipped", "Status", "TamisError", "open",
+]  # fmt: skip
 __version__ = "0.1.0"
 
 _HOME = {
     "Corpus": "corpus", "Status": "corpus", "open": "corpus", "TamisError": "errors",
-    "Found": "model", "Report": "model", "Result": "model", "Skipped": "model",
+    "Health": "health", "Finding": "model", "Found": "model", "Report": "model", "Result": "model",
+    "Skipped": "model",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tamis.model import (
     Candidate,
     Facts,
     Found,
+    IndexState,
     Parent,
     Passage,
     Place,
@@ -172,9 +173,16 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
     hints += _confidence(question, answer)
     if answer.expansion.unready and answer.allowed.chunks:
         hints.append("the question was not expanded: the concept vocabulary is not ready (run: tamis index)")
-    if state.pending_files:
-        hints.append(f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)")
     return tuple(hints)
+
+
+def unfinished(question: Question, state: IndexState) -> Iterator[str]:
+    """What the last run has left to do."""
+    if state.pending_files:
+        yield f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)"
+    if state.pending_chunks and question.settings.semantic_weight:
+        known = f"{state.chunks - state.pending_chunks} of {state.chunks} passages"
+        yield f"found by words more than by meaning: {known} have vectors so far (run: tamis index)"
 
 
 def _confidence(question: Question, answer: Answer) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """THE INDEXING PATH: from a folder to a generation of the index.
 
-    walk -> ignore rules -> read -> parse -> embed -> commit
+    walk -> ignore rules -> read -> parse -> commit -> embed -> commit
 
 An unchanged file (by its times and size, or else by its content) is left alone; a file that is
-gone, or that the rules now keep out, leaves the index. Work is committed in batches, so an
-interrupted run loses the last few seconds and the next run goes on from there. A rebuild is one
-transaction: it shows when it is whole.
+gone, or that the rules now keep out, leaves the index. Words, names and links come first: they can be
+searched within seconds, and the vectors, which take minutes, are filled in afterwards. Work is
+committed in batches, so an interrupted run loses the last few seconds and the next run goes on from
+there. A rebuild is one transaction: it shows when it is whole.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from tamis.engine.embedded.store import FileState
 from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
 from tamis.errors import IndexMismatch, rebuild_command
+from tamis.fill import PORTION, fill_in
 from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.git import Dates, commit_dates, file_dates
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
@@ -33,21 +35,15 @@ from tamis.ingest.walk import Entry, walk
 from tamis.links import LINKS_VERSION
 from tamis.model import Document, Report, Skipped, embedding_text
 from tamis.models.embed import DEFAULT_MODEL, NO_MODEL, Embedder
+from tamis.progress import Progress
 from tamis.settings import Settings
 from tamis.text import TOKENIZER_VERSION
 
-_PORTION: Final = 64  # chunks embedded at a time: enough to keep all threads busy
 _BATCH_CHUNKS: Final = 8_192  # a segment of this size is held in memory (some 40 MB) before it is written
 _BATCH_SECONDS: Final = 10.0  # what an interrupted run may lose
+_FIRST_SECONDS: Final = 0.25  # of reading, then something can be found; the next may take twice as long
+_AT_ONCE: Final = 32_768  # bytes of changed files that are embedded before they show: a second or two
 _RACY_NS: Final = 2_000_000_000  # a file stamped this shortly before it was read may change unseen
-
-
-class Progress(Protocol):
-    """Who watches a run."""
-
-    def start(self, total: int) -> None: ...
-    def advance(self, path: str) -> None: ...
-    def note(self, message: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -81,12 +77,16 @@ def build(
     *,
     rebuild: bool = False,
     discard: bool = False,
+    yields: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Bring the index of a root up to date, or make it anew."""
-    started = time.monotonic()
+    """Bring the index of a root up to date, or make it anew.
+
+    When `yields` says so, embedding stops between two portions, and the next run goes on.
+    """
+    started, began = time.monotonic(), time.time()
     tally = _Tally()
     boosts = asdict(settings.fields)
-    waiting = lambda holder: progress.note(f"waiting for {holder}, which is writing this index")  # noqa: E731
+    waiting = waiting_for(progress)
     with (
         open_for_writing(directory, settings.index.lock_timeout, waiting, boosts, discard=discard) as writer,
         writer.all_or_nothing() if rebuild else nullcontext(),
@@ -96,16 +96,24 @@ def build(
             writer.clear()
         check_belongs(root, directory, writer.facts)
         check_model(directory, writer.facts, name)
-        plan, dates = _dated_plan(root, settings, make_plan(root, settings, writer.file_states()), writer)
-        _drop_vanished(writer, plan, tally)
+        known = writer.file_states()
+        plan, dates = _dated_plan(root, settings, make_plan(root, settings, known), writer)
+        _drop_vanished(writer, plan, known, tally)
         tally.skipped += plan.skipped
         tally.warnings += plan.warnings
         tally.unchanged = len(plan.unchanged)
+        embedder = _described(writer, root, lambda: load(name))
+        at_once = rebuild or name == NO_MODEL or sum(entry.size for entry in plan.changed) <= _AT_ONCE
         if plan.changed:
             with closing(CHILD):  # a server that has indexed needs no grammars until files change
-                _index(writer, root, plan.changed, dates, settings, lambda: load(name), progress, tally)
-        writer.describe({"git": dates.edition})
-        generation = writer.finish(tally.skipped)
+                source = _read(writer, plan.changed, known, dates, settings, progress, tally)
+                prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
+                _write(writer, plan.changed, prepared, progress, tally)
+        writer.describe({"git": dates.edition, "began": began})
+        writer.finish(tally.skipped)
+        if name != NO_MODEL:
+            fill_in(writer, embedder, progress, yields)
+        generation = writer.generation
     return Report(
         tally.indexed,
         tally.unchanged,
@@ -116,6 +124,11 @@ def build(
         generation,
         time.monotonic() - started,
     )
+
+
+def waiting_for(progress: Progress) -> Callable[[str], None]:
+    """What is said to whoever watches while another process holds the lock."""
+    return lambda holder: progress.note(f"waiting for {holder}, which is writing this index")
 
 
 def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Plan:
@@ -172,6 +185,11 @@ def is_unchanged(entry: Entry, known: FileState | None, wanted: str) -> bool:
     return same and max(entry.mtime_ns, entry.ctime_ns) < known.read_ns - _RACY_NS
 
 
+def is_touched(entry: Entry, since: float) -> bool:
+    """Whether a file may have changed since the run that began then."""
+    return max(entry.mtime_ns, entry.ctime_ns) >= since * 1e9 - _RACY_NS
+
+
 def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
     """The configured model; where none is, the one that the index has; for a new index, the default."""
     return settings.model.name or facts.get("model") or DEFAULT_MODEL
@@ -211,27 +229,20 @@ def check_belongs(root: Path, directory: Path, facts: Mapping[str, Any]) -> None
         )
 
 
-def _drop_vanished(writer: Writer, plan: Plan, tally: _Tally) -> None:
+def _drop_vanished(writer: Writer, plan: Plan, known: Mapping[str, FileState], tally: _Tally) -> None:
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    gone = [path for path in writer.file_states() if path not in here]
+    gone = [path for path in known if path not in here]
     if gone:
         writer.remove(gone)
         tally.removed += len(gone)
 
 
-def _index(
-    writer: Writer,
-    root: Path,
-    entries: Sequence[Entry],
-    dates: Dates,
-    settings: Settings,
-    load: Callable[[], Embedder | None],
-    progress: Progress,
-    tally: _Tally,
-) -> None:
-    """Read, parse, embed and write the files that may have changed."""
+def _described(
+    writer: Writer, root: Path, load: Callable[[], Embedder | None]
+) -> Callable[[], Embedder | None]:
+    """The model, loaded when there is something to embed: files that are never indexed need none."""
 
-    @cache  # and only when there is something to embed: files that are never indexed need no model
+    @cache
     def embedder() -> Embedder | None:
         loaded = load()
         name, fingerprint, dimension = model_facts(loaded)
@@ -240,10 +251,21 @@ def _index(
         writer.describe(facts)
         return loaded
 
+    return embedder
+
+
+def _write(
+    writer: Writer,
+    entries: Sequence[Entry],
+    prepared: Iterator[Prepared],
+    progress: Progress,
+    tally: _Tally,
+) -> None:
+    """Write the files that may have changed, batch by batch."""
     writer.describe({"pending": len(entries)})
     progress.start(len(entries))
     done = 0
-    for batch in _batches(_embedded(_read(writer, entries, dates, settings, progress, tally), embedder)):
+    for batch in _batches(prepared):
         done += len(batch)
         writer.put(batch, pending=len(entries) - done)
         tally.indexed += len(batch)
@@ -253,13 +275,14 @@ def _index(
 def _read(
     writer: Writer,
     entries: Sequence[Entry],
+    known: Mapping[str, FileState],
     dates: Dates,
     settings: Settings,
     progress: Progress,
     tally: _Tally,
 ) -> Iterator[tuple[Document, FileState]]:
     """The documents that are new or changed; what turns out unchanged or unusable is tallied."""
-    known, wanted = writer.file_states(), recipe(settings)
+    wanted = recipe(settings)
     touched: list[tuple[str, FileState, float]] = []
     lost: list[str] = []
     for entry in entries:
@@ -270,7 +293,7 @@ def _read(
             lost += [entry.path] if entry.path in known else []
             continue
         document, warning = parse(source, settings.chunking)
-        document = _dated(document, source, entry, dates)
+        document = _dated(replace(document, warning=warning), source, entry, dates)
         tally.warnings += [f"{entry.path}: {warning}"] if warning else []
         before, state = known.get(entry.path), _state(source, wanted)
         if before is not None and (before.hash, before.recipe) == (state.hash, wanted):
@@ -301,7 +324,7 @@ def _embedded(
     for document, state in documents:
         portion.append((document, state))
         chunks += len(document.chunks)
-        if chunks >= _PORTION or len(portion) >= _PORTION:
+        if chunks >= PORTION or len(portion) >= PORTION:
             yield from _embed(portion, embedder())
             portion, chunks = [], 0
     if portion:
@@ -320,15 +343,21 @@ def _embed(portion: Sequence[tuple[Document, FileState]], embedder: Embedder | N
         at += len(document.chunks)
 
 
+def _without_vectors(read: tuple[Document, FileState]) -> Prepared:
+    document, state = read
+    return Prepared(document, state, np.empty((len(document.chunks), 0), np.float32))
+
+
 def _batches(prepared: Iterator[Prepared]) -> Iterator[list[Prepared]]:
     batch: list[Prepared] = []
-    chunks, started = 0, time.monotonic()
+    chunks, started, patience = 0, time.monotonic(), _FIRST_SECONDS
     for item in prepared:
         batch.append(item)
         chunks += len(item.document.chunks)
-        if chunks >= _BATCH_CHUNKS or time.monotonic() - started > _BATCH_SECONDS:
+        if chunks >= _BATCH_CHUNKS or time.monotonic() - started > patience:
             yield batch
             batch, chunks, started = [], 0, time.monotonic()
+            patience = min(2 * patience, _BATCH_SECONDS)
     if batch:
         yield batch
 

@@ -3,33 +3,59 @@
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-from tamis import answers, filters, survey
+from tamis import answers, filters, health, survey
 from tamis import arguments as given
 from tamis.build import (
-    Progress,
     build,
     check_belongs,
     check_model,
+    is_touched,
     make_plan,
     model_facts,
     model_name,
     recipe,
+    waiting_for,
 )
 from tamis.engine.embedded import store
+from tamis.engine.embedded.mend import made_aside, mend
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
-from tamis.errors import BadQuery, IndexDamaged, IndexFault, IndexForeign, IndexMissing, UsageError
+from tamis.errors import (
+    BadQuery,
+    IndexDamaged,
+    IndexFault,
+    IndexForeign,
+    IndexMissing,
+    TamisError,
+    UsageError,
+)
 from tamis.filters import Filter
+from tamis.health import Health
 from tamis.ingest.walk import Entry, checked_root
-from tamis.model import INDEX_FOLDER, Facts, Found, IndexState, Report, Skipped, WhyNot
-from tamis.models.embed import Embedder, check_name, load_embedder
+from tamis.model import (
+    INDEX_FOLDER,
+    NO_INDEX,
+    Facts,
+    Finding,
+    Found,
+    IndexState,
+    Repair,
+    Report,
+    Skipped,
+    WhyNot,
+)
+from tamis.models.cache import CachedEmbedder, VectorCache, cache_folder
+from tamis.models.embed import QUICK_MODEL, Embedder, check_name, load_embedder
 from tamis.models.rerank import Reranker, load_reranker
+from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
 from tamis.search import why
 from tamis.search.boost import ArchivePenalty
@@ -39,14 +65,6 @@ from tamis.search.question import Models, Question
 from tamis.search.synonyms import Synonyms
 from tamis.settings import Settings, load
 from tamis.vocabulary import make_vocabulary
-
-
-class Silent:
-    """Nobody watches."""
-
-    def start(self, total: int) -> None: ...
-    def advance(self, path: str) -> None: ...
-    def note(self, message: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +80,26 @@ class Status:
     changed_files: int  # new or perhaps changed since they were indexed
     removed_files: int  # indexed, but gone or now kept out
     skipped: tuple[Skipped, ...]
+    warnings: Mapping[str, str]  # what was odd about reading a document, by its path
+    sizes: Mapping[str, int]  # bytes on disk, by what they are
+    fingerprint: str  # of the model
+    dimension: int  # of its vectors
+    tamis_version: str
+    format: int  # of the index
+
+    @property
+    def skipped_by_reason(self) -> dict[str, int]:
+        return dict(sorted(Counter(item.reason for item in self.skipped).items()))
 
     def to_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in self.__slots__}
-        skipped = [item.to_dict() for item in self.skipped]
-        return plain | {"index": self.index.to_dict(), "skipped": skipped}
+        return plain | {
+            "index": self.index.to_dict(),
+            "skipped": [item.to_dict() for item in self.skipped],
+            "skipped_by_reason": self.skipped_by_reason,
+            "warnings": dict(self.warnings),
+            "sizes": dict(self.sizes),
+        }
 
 
 def open(  # noqa: A001
@@ -109,21 +142,40 @@ class Corpus:
     """A root with its index. Safe to use from several threads."""
 
     def __init__(
-        self, root: Path, directory: Path, settings: Settings, progress: Progress | None = None
+        self,
+        root: Path,
+        directory: Path,
+        settings: Settings,
+        progress: Progress | None = None,
+        *,
+        is_live: bool = False,
     ) -> None:
-        """Opens nothing yet. `progress` watches the index being made, should the first question need it."""
+        """Opens nothing yet. `progress` watches the index being made, should the first question need it.
+
+        One that is live is brought up to date by whoever holds it, who also says how far that is.
+        """
+        self._is_live = is_live
         self._progress = progress or Silent()
         self.root = root
         self.directory = directory
-        self.settings = settings
         self._reader = Reader(directory)
+        self.settings = settings
         self._embedders: dict[str, Embedder | None] = {}
+        self._vectors: VectorCache | None = None
         self._reranker: Reranker | None = None  # loaded by the first search that reranks
         self._lock = threading.Lock()
-        self.names = given.names_for(root, settings)
-        self._penalty = ArchivePenalty.of(settings.archive)
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Ask and index by these settings from now on. The index stays where it is."""
+        names, penalty = given.names_for(self.root, settings), ArchivePenalty.of(settings.archive)
         if settings.model.name:
             check_name(settings.model.name)
+        with self._lock:
+            if settings.model != self.settings.model:
+                self._embedders = {}
+            self.settings, self.names, self._penalty, self._reranker = settings, names, penalty, None
+            self.__dict__.pop("_synonyms", None)
 
     def __enter__(self) -> Self:
         return self
@@ -133,6 +185,8 @@ class Corpus:
 
     def close(self) -> None:
         self._reader.close()
+        if self._vectors is not None:
+            self._vectors.close()
 
     def search(
         self,
@@ -160,6 +214,8 @@ class Corpus:
         expand_parents: bool | None = None,
         max_hops: int | None = None,
         include_graph_context: bool = False,
+        use_rrf: bool = True,
+        rerank_with_recency: bool | None = None,
         filter: str = "",
         why_not: str | None = None,
         explain: bool = False,
@@ -169,6 +225,8 @@ class Corpus:
         `mmr` prefers passages that differ from those above them.
         `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
         `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
+        `use_rrf=False` asks the meaning lane alone and keeps its order. `rerank_with_recency` raises what is
+        recent as `search.recency_profile` says, or as its `code` profile does where that is off.
         `rerank` puts the best in the order of a cross-encoder (`search.rerank_budget_ms` bounds its time).
         `explain` tells of each result where it stood after each stage, and of each stage what it left.
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
@@ -199,6 +257,10 @@ class Corpus:
             )
         )
         usual = self.question(text)
+        if not given.of_kind(use_rrf, "use_rrf", bool):
+            usual = usual.by_meaning_alone
+        if rerank_with_recency is not None:
+            usual = usual.with_recency(given.of_kind(rerank_with_recency, "rerank_with_recency", bool))
         per_document = usual.max_chunks_per_doc if max_chunks_per_doc is None else max_chunks_per_doc
         question = replace(
             usual,
@@ -255,10 +317,12 @@ class Corpus:
             embedder = self._embedder(snapshot)
             models = self._models(embedder)
             if embedder is None and question.settings.keyword_weight == 0:
-                hint = "raise search.keyword_weight, or use a model"
+                hint = "raise search.keyword_weight (and leave use_rrf on), or use a model"
                 raise UsageError("no lane is left to search", hint=hint)
             answer = search(snapshot, question, models)
             found = answers.found(query, question, answer, snapshot, self.root, self.names.archived)
+            if not self._is_live:
+                found = replace(found, hints=(*found.hints, *answers.unfinished(question, snapshot.state)))
             if why_not is None:
                 return found
             return replace(found, why_not=self._why_not(snapshot, question, models, why_not, answer.depth))
@@ -275,16 +339,32 @@ class Corpus:
         reasons = [why.why_not(snapshot, question, models, path, depth) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
-    def refresh(self, progress: Progress | None = None) -> Report:
-        """Bring the index up to date with the files, and then the concept vocabulary where it is used."""
-        done = build(self.root, self.directory, self.settings, self._load, progress or self._progress)
+    @contextmanager
+    def snapshot(self) -> Iterator[EmbeddedSnapshot]:
+        """What the index holds now, held still until the block ends."""
+        if not store.exists(self.directory):
+            raise IndexMissing(self.root)
+        with self._reader.snapshot() as snapshot:
+            check_belongs(self.root, self.directory, snapshot.view.facts)
+            yield snapshot
+
+    def refresh(self, progress: Progress | None = None, yields: Callable[[], bool] = lambda: False) -> Report:
+        """Bring the index up to date with the files, and then the concept vocabulary where it is used.
+
+        `yields` is asked between two portions of embedding; True ends the run there, for the next to go on.
+        """
+        watched = progress or self._progress
+        done = build(self.root, self.directory, self.settings, self._load, watched, yields=yields)
         self._make_vocabulary(progress)
-        return done
+        return self._with_faults(done)
+
+    def _with_faults(self, done: Report) -> Report:
+        fault = self._vectors.fault if self._vectors else ""
+        return replace(done, warnings=(*done.warnings, fault)) if fault else done
 
     def rebuild(self, progress: Progress | None = None) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
-        name = self.settings.model.name or store.model_of(self.directory)
-        settings = replace(self.settings, model=replace(self.settings.model, name=name))
+        settings = self._with_its_model()
         make = partial(build, self.root, self.directory, settings, self._load, progress or self._progress)
         done: Report | None = None
         if self._is_usable():
@@ -292,41 +372,140 @@ class Corpus:
                 done = make(rebuild=True)
         done = done or make(discard=True)
         self._make_vocabulary(progress)
-        return done
+        return self._with_faults(done)
+
+    def _with_its_model(self) -> Settings:
+        """The settings, with the model that even a damaged index tells where they name none."""
+        name = self.settings.model.name or store.model_of(self.directory)
+        return replace(self.settings, model=replace(self.settings.model, name=name))
 
     def _make_vocabulary(self, progress: Progress | None) -> None:
         if self.settings.search.query_expansion_enabled:
             make_vocabulary(self.directory, self.settings, self._load, progress or self._progress)
 
+    def exists(self) -> bool:
+        """Whether there is an index, however much of it."""
+        return store.exists(self.directory)
+
+    def state(self) -> IndexState:
+        """Which generation a search would see now."""
+        if not self.exists():
+            return NO_INDEX
+        with self._reader.snapshot() as snapshot:
+            return snapshot.state
+
+    def changes(self) -> int:
+        """How many files are new, perhaps changed or gone since they were indexed. Reads none."""
+        with self._reader.snapshot() as snapshot:
+            known = store.file_states(snapshot.connection)
+            passed_over = {item.path for item in store.skipped(snapshot.connection)}
+            since = float(snapshot.view.facts.get("began", 0.0))
+        plan = make_plan(self.root, self.settings, known)
+        here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
+        new = sum(entry.path not in passed_over or is_touched(entry, since) for entry in plan.changed)
+        return new + sum(path not in here for path in known)
+
     def status(self) -> Status:
         with self._reader.snapshot() as snapshot:
             known = store.file_states(snapshot.connection)
             skipped = store.skipped(snapshot.connection)
+            warnings = store.warnings(snapshot.connection)
             state, facts, segments = snapshot.state, snapshot.view.facts, len(snapshot.view.segments)
         check_belongs(self.root, self.directory, facts)
         plan = make_plan(self.root, self.settings, known)
         here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
         unreadable = {item.path for item in skipped}
+        sizes = health.sizes(self.directory)
         return Status(
             root=str(self.root),
             directory=str(self.directory),
             index=state,
             model=str(facts.get("model", "")),
             segments=segments,
-            bytes_on_disk=_size(self.directory),
+            bytes_on_disk=sum(sizes.values()),
             changed_files=sum(
                 entry.path not in unreadable and _differs(entry, known, recipe(self.settings))
                 for entry in plan.changed
             ),
             removed_files=sum(path not in here for path in known),
             skipped=skipped,
+            warnings=warnings,
+            sizes=sizes,
+            fingerprint=str(facts.get("fingerprint", "")),
+            dimension=int(facts.get("dimension", 0)),
+            tamis_version=version("tamis"),
+            format=store.SCHEMA_VERSION,
         )
+
+    def check(self, *, full: bool = False) -> Health:
+        """Whether the index is what it should be: by checksums, counts and a sample, or by everything."""
+        return health.check(self.root, self.directory, self.settings, self._load_itself, full=full)
+
+    def repair(self, progress: Progress | None = None) -> Health:
+        """Look at everything, mend what can be mended, bring the rest up to date, and look again."""
+        watched = progress or self._progress
+        before = self.check(full=True)
+        if not before.repairs:
+            return before
+        done: list[str] = []
+        faults: list[Finding] = []
+        try:
+            for each in self._mend(before.repairs, watched):
+                done.append(each)  # one by one: what was done before a fault was done
+        except TamisError as error:
+            faults.append(Finding("repair", "fault", error.message, error.hint))
+        after = self.check(full=True)
+        return replace(after, repaired=tuple(done), findings=(*after.findings, *faults))
+
+    def _mend(self, repairs: Sequence[Repair], progress: Progress) -> Iterator[str]:
+        """Do it, and say what was done."""
+        kinds = {repair.kind for repair in repairs}
+        timeout, waiting = self.settings.index.lock_timeout, waiting_for(progress)
+        if "protect" in kinds:
+            health.protect(self.directory)
+            yield "made the folder of the index private"
+        if "rebuild" in kinds:
+            progress.note("the index is made anew from your files; the old one stays until that is whole")
+            with made_aside(self.directory, timeout, waiting) as aside:
+                build(self.root, aside, self._with_its_model(), self._load, progress)
+            self._make_vocabulary(progress)
+            yield "made the index anew"
+            return
+        if kinds & {"rewrite", "reembed", "sweep"}:
+            lost = mend(self.directory, timeout, waiting, repairs)
+            yield f"took out {lost} damaged documents" if lost else "removed what belonged to nobody"
+        if kinds - {"protect"}:
+            load = self._load_afresh if "reembed" in kinds else self._load
+            done = build(self.root, self.directory, self.settings, load, progress)
+            self._make_vocabulary(progress)
+            yield f"brought the index up to date: {done.indexed} documents written"
 
     def _load(self, name: str) -> Embedder | None:
         with self._lock:
             if name not in self._embedders:
-                self._embedders[name] = load_embedder(name, self.settings.model.threads)
+                self._embedders[name] = self._cached(load_embedder(name, self.settings.model.threads))
             return self._embedders[name]
+
+    def _load_itself(self, name: str) -> Embedder | None:
+        """The model without its cache, to hold what is there against what it gives."""
+        loaded = self._load(name)
+        return loaded.embedder if isinstance(loaded, CachedEmbedder) else loaded
+
+    def _load_afresh(self, name: str) -> Embedder | None:
+        """The model with a cache that is written and not asked: what it holds may be what is wrong."""
+        loaded = self._load(name)
+        if not isinstance(loaded, CachedEmbedder):
+            return loaded
+        return CachedEmbedder(loaded.embedder, loaded.cache, afresh=True)
+
+    def _cached(self, embedder: Embedder | None) -> Embedder | None:
+        """With the cache before it, if there is one and the model takes longer than looking there."""
+        if embedder is None or embedder.name == QUICK_MODEL or not self.settings.model.cache_mb:
+            return embedder
+        if self._vectors is not None:  # of a model that the settings named before
+            self._vectors.close()
+        self._vectors = VectorCache(cache_folder(os.environ), self.settings.model.cache_mb * 1_000_000)
+        return CachedEmbedder(embedder, self._vectors)
 
     def _models(self, embedder: Embedder | None) -> Models:
         if embedder is None:
@@ -338,7 +517,8 @@ class Corpus:
             if self._reranker is None:
                 name, threads = self.settings.search.rerank_model, self.settings.model.threads
                 self._reranker = load_reranker(name, threads, self.root)
-        return self._reranker.scores(query, passages, seconds)
+            reranker = self._reranker
+        return reranker.scores(query, passages, seconds)
 
     def _embedder(self, snapshot: EmbeddedSnapshot) -> Embedder | None:
         facts = snapshot.view.facts
@@ -363,16 +543,6 @@ class Corpus:
             raise
         except IndexFault:
             return False
-
-
-def _size(folder: Path) -> int:
-    """Bytes below a folder. A writer may be at work: what goes while we count does not count."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += os.stat(os.path.join(place, name)).st_size
-    return total
 
 
 def _differs(entry: Entry, known: Mapping[str, store.FileState], wanted: str) -> bool:

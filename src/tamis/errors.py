@@ -5,8 +5,10 @@
     │   ├── BadQuery               empty, too long, or not text
     │   ├── BadFilter              a filter that does not parse, or a value that cannot exist
     │   ├── BadSetting             an unknown key, a wrong type, a value out of range
-    │   └── BadJudgedSet           questions, judgements or documents that cannot be read as such
+    │   ├── BadJudgedSet           questions, judgements or documents that cannot be read as such
+    │   └── BadClientFile          an agent's configuration that cannot be read, or holds something else
     ├── BadFolder                  the root does not exist, is a file, or cannot be read
+    │   └── RootTooWide            a home folder, or one with homes in it, that nobody named
     ├── IndexFault
     │   ├── IndexMissing           there is no index here yet
     │   ├── IndexLocked            another process is writing
@@ -59,8 +61,28 @@ class BadJudgedSet(UsageError):
     pass
 
 
+class BadClientFile(UsageError):
+    http_status = 409
+
+    def __init__(self, path: Path, line: int, why: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"{path}, line {line}: {why}",
+            hint=hint or "nothing was changed; mend the file, then run this again",
+        )
+
+
 class BadFolder(TamisError):
     http_status = 404
+
+
+class RootTooWide(BadFolder):
+    http_status = 400
+
+    def __init__(self, root: Path, option: str) -> None:
+        super().__init__(
+            f"{root} would be searched with everything in it, and nobody asked for that",
+            hint=f"say which folder with {option}FOLDER; if all of it is meant: {option}{root}",
+        )
 
 
 def rebuild_command(directory: Path) -> str:
@@ -83,6 +105,7 @@ class IndexLocked(IndexFault):
     http_status = 423
 
     def __init__(self, directory: Path, holder: str, waited: float) -> None:
+        self.holder = holder
         super().__init__(
             f"{directory} is being written by {holder} (waited {waited:g} s)",
             hint="wait for it to finish, stop it, or raise index.lock_timeout",

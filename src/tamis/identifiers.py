@@ -36,11 +36,12 @@ _QUALIFIERS: Final = re.compile(r"::|->|#")
 _NAME: Final = re.compile(
     r"[^\W\d_][^\W_]*_\w|_\w+_|\b_\w"  # snake_case, _private
     r"|[a-z\d][A-Z]|[A-Z]{2,}[a-z]"  # camelCase, HTTPResponse
-    r"|\w[./]\w|\w::|->|\(\)"  # os.path, src/app, std::vector, a->b, call()
+    r"|\w[./]\w|\w::|->|\(\)"  # os.path, src/app.py, std::vector, a->b, call()
     r"|^[A-Za-z](?:\+\+|\#)$"  # C++
     rf"|^(?:{_OPERATORS})$"
     r"|[^\W\d]\d+[^\W\d]|^v\d"  # sha256sum, v2
 )
+_PROSE: Final = re.compile(r"[^\W\d_]+/[^\W\d_]+|(?:[^\W\d_]\.)+[^\W\d_]")  # read/write, i.e
 _IN_BACKTICKS: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SIGNED: Final = re.compile(r"(?<![\w`])[A-Za-z](?:\+\+|\#)(?![\w`])")
 _LONGEST_TERM: Final = 80  # longer ones are encoded data: nobody types them
@@ -90,7 +91,12 @@ def wanted_names(question: str) -> tuple[str, ...]:
 
 def names_in(question: str) -> tuple[str, ...]:
     """The words of a question that can only be names: of symbols, files, versions, operators."""
-    return tuple(word for word in words_of(question) if _NAME.search(word))
+    return tuple(word for word in words_of(question) if _NAME.search(word) and not _PROSE.fullmatch(word))
+
+
+def in_sentence(question: str) -> bool:
+    """Whether a question has names, and other words."""
+    return 0 < len(names_in(question)) < len(words_of(question))
 
 
 def words_of(question: str) -> list[str]:

@@ -16,6 +16,8 @@ SkipReason = Literal[
     "ignored", "binary", "too large", "unreadable", "outside the root", "link", "not a regular file"
 ]
 
+Severity = Literal["ok", "skipped", "warning", "fault"]  # of a check; skipped: an earlier fault is in the way
+
 
 class Plain:
     """A value whose parts are plain: as JSON it is an object of them."""
@@ -97,6 +99,7 @@ class Document:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...] = ()
     parents: tuple[Parent, ...] = ()
+    warning: str = ""  # what was odd about reading it
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,21 @@ class Candidate:
     boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
     score_source: ScoreSource = "fused"  # what `score` comes from; `raw_score` is the fusion's always
     also: tuple["Candidate", ...] = ()  # those that say the same, best first; it stands for them
+
+    # Every stage makes hundreds of these, and `dataclasses.replace` takes several times as long.
+
+    def boosted(self, stage: str, factor: float) -> "Candidate":
+        boosts = (*self.boosts, (stage, factor))
+        raw, score = self.raw_score * factor, self.score * factor
+        return Candidate(self.passage, raw, score, self.evidence, boosts, self.score_source, self.also)
+
+    def scored(self, score: float) -> "Candidate":
+        own = (self.evidence, self.boosts, self.score_source, self.also)
+        return Candidate(self.passage, self.raw_score, score, *own)
+
+    def standing_for(self, also: tuple["Candidate", ...]) -> "Candidate":
+        own = (self.evidence, self.boosts, self.score_source, also)
+        return Candidate(self.passage, self.raw_score, self.score, *own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +235,10 @@ class IndexState(Plain):
     chunks: int
     pending_files: int
     built_at: str
+    pending_chunks: int = 0  # that the meaning lane does not know yet
+
+
+NO_INDEX: Final = IndexState(0, 0, 0, 0, "1970-01-01T00:00:00Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,16 +342,49 @@ class Report:
         return plain | {"skipped": skipped, "skipped_by_reason": by_reason, "warnings": list(self.warnings)}
 
 
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What mends a finding: everything anew, some documents anew, rows and files of nobody removed..."""
+
+    kind: Literal["rebuild", "rewrite", "reembed", "sweep", "refresh", "protect"]
+    documents: frozenset[str] = frozenset()  # to be written again, by path
+    segments: frozenset[int] = frozenset()  # whose documents are to be written again, by the engine's key
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check of an index found."""
+
+    check: str
+    severity: Severity
+    what: str
+    hint: str = ""  # what to do about it
+    repair: Repair | None = None  # what `tamis doctor --repair` does about it
+
+    @property
+    def repairable(self) -> bool:
+        return self.repair is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("check", "severity", "what", "hint", "repairable")
+        return {name: getattr(self, name) for name in names}
+
+
 def embedding_text(title: str, chunk: Chunk | Passage) -> str:
-    """What a model reads: the breadcrumb gives the passage its context (P2).
+    """What a model reads."""
+    return under_trail(title, chunk.header_path, chunk.content)
+
+
+def under_trail(title: str, header_path: str, content: str) -> str:
+    """A passage below its breadcrumb, which gives it its context (P2).
 
     It begins with the document's title, unless the headings do: half of all notes have no heading of
     their own, and code has only the name of its file.
     """
-    trail = chunk.header_path
+    trail = header_path
     if title and trail != title and not trail.startswith(f"{title} > "):
         trail = f"{title} > {trail}" if trail else title
-    return f"{trail}\n\n{chunk.content}" if trail else chunk.content
+    return f"{trail}\n\n{content}" if trail else content
 
 
 def chunk_id(path: str, ordinal: int) -> str:

@@ -221,11 +221,30 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchSettings:
+    debounce_ms: int = key(
+        200, "Milliseconds without a change before changes are indexed, together.", low=0, high=60_000
+    )
+    poll: bool = key(False, "Look for changes at intervals: for file systems that do not tell of them.")
+    poll_ms: int = key(2_000, "Milliseconds between two looks where changes are not told.", low=100)
+    sweep_seconds: int = key(
+        300,
+        "Seconds between two full looks while changes are told, should one have been missed; 0: none.",
+        low=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     name: str = key(
         "", "The embedder: granite, bge, hashing or none; empty is what the index has, else granite."
     )
     threads: int = key(0, "Threads that embed; 0 is one for each core.", low=0, high=256)
+    cache_mb: int = key(
+        500,
+        "Megabytes of vectors kept for all your roots, so that no text is embedded twice; 0 is none.",
+        low=0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,14 +276,33 @@ class ArchiveSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerSettings:
+    budget_ms: int = key(
+        2_000,
+        "Milliseconds that a call may wait for files to be indexed before it answers with what is there.",
+        low=0,
+    )
+    deadline: float = key(60.0, "Seconds after which a call that has not been answered is an error.", low=0.1)
+    max_tokens: int = key(
+        2_500,
+        "Size of an answer unless the call says otherwise; a token is four characters.",
+        low=200,
+        high=100_000,
+    )
+    max_body_bytes: int = key(1_000_000, "Larger HTTP requests are refused.", low=1_000)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     search: SearchSettings = SearchSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     fields: FieldSettings = FieldSettings()
     index: IndexSettings = IndexSettings()
+    watch: WatchSettings = WatchSettings()
     model: ModelSettings = ModelSettings()
     ignore: IgnoreSettings = IgnoreSettings()
     archive: ArchiveSettings = ArchiveSettings()
+    server: ServerSettings = ServerSettings()
     workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -286,6 +324,7 @@ OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
 _FEW: Final = 12  # names that a message can list
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
+TOKEN_VARIABLE: Final = "TAMIS_TOKEN"  # no setting: a secret belongs in no file that is shared
 _WORDS: Final = {
     "true": True,
     "yes": True,
@@ -350,7 +389,31 @@ def environment_name(name: str) -> str:
     return "TAMIS_" + name.replace(".", "_").upper()
 
 
+# Settings that name files. A checkout brings its own configuration: it may name what it brings, no more.
+_PLACES: Final = (
+    "index.directory", "search.rerank_model", "search.synonyms_file", "search.wordnet_directory",
+)  # fmt: skip
+
+
 def _lay_project(settings: Settings, root: Path) -> Settings:
+    laid = _lay_project_file(settings, root)
+    for name in _PLACES:
+        section, _, last = name.partition(".")
+        value = getattr(getattr(laid, section), last)
+        if value != getattr(getattr(settings, section), last) and _leads_out(value, root):
+            raise BadSetting(
+                f"{name} is {value!r} in the configuration of {root}, which may not lead out of that folder",
+                hint="if you mean it, say so in your own configuration file, the environment or a flag",
+            )
+    return laid
+
+
+def _leads_out(place: str, root: Path) -> bool:
+    inside, home = os.path.realpath(root / Path(place).expanduser()), os.path.realpath(root)
+    return os.path.commonpath((inside, home)) != home
+
+
+def _lay_project_file(settings: Settings, root: Path) -> Settings:
     own, shared = root / "tamis.toml", root / "pyproject.toml"
     if own.is_file():
         return _lay_file(settings, own)
@@ -400,7 +463,7 @@ def _lay_environment(settings: Settings, environment: Mapping[str, str]) -> Sett
         if variable in names:
             source = f"the environment variable {variable}"
             settings = _set(settings, names[variable], environment[variable], source)
-        elif variable.startswith("TAMIS_") and variable != USER_FILE_VARIABLE:
+        elif variable.startswith("TAMIS_") and variable not in (USER_FILE_VARIABLE, TOKEN_VARIABLE):
             raise _unknown(variable, tuple(names), "the environment")
     return settings
 

@@ -15,13 +15,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.build import Progress, check_model, model_facts, model_name
+from tamis.build import check_model, model_facts, model_name, waiting_for
 from tamis.engine.embedded import concepts, store
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.engine.embedded.segment import Segment
 from tamis.errors import IndexLocked, storage_faults
 from tamis.models.embed import Embedder
+from tamis.progress import Progress
 from tamis.settings import Settings
 
 _BATCH: Final = 512  # terms embedded between two files: a second or two, what an interrupted run loses
@@ -149,8 +150,7 @@ def _stacked(rows: Iterable[NDArray[Any]], count: int, width: int) -> NDArray[np
 
 def _publish(directory: Path, name: str, timeout: float, progress: Progress) -> None:
     """Name the vocabulary in index.db, the one place that says what is in use."""
-    waiting = lambda holder: progress.note(f"waiting for {holder}, which is writing this index")  # noqa: E731
-    with writer_lock(directory, timeout, waiting), store.database_faults(directory):
+    with writer_lock(directory, timeout, waiting_for(progress)), store.database_faults(directory):
         connection = store.open_writer(directory)
         try:
             with store.transaction(connection):

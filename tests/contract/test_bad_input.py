@@ -378,7 +378,7 @@ def test_a_file_that_vanishes_between_walk_and_read(run, indexed, monkeypatch):
 
     def read(entry, limit):
         if entry.path == "docs/f3.md":
-            entry.file.unlink()
+            os.unlink(entry.file)
         return real(entry, limit)
 
     monkeypatch.setattr(tamis.build, "read", read)
@@ -397,7 +397,7 @@ def test_a_file_that_becomes_a_pipe_between_walk_and_read(run, indexed, monkeypa
 
     def read(entry, limit):
         if entry.path == "docs/f3.md":
-            entry.file.unlink()
+            os.unlink(entry.file)
             os.mkfifo(entry.file)
         return real(entry, limit)
 

@@ -45,8 +45,8 @@ class Notes:
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def start(self, total: int) -> None: ...
-    def advance(self, path: str) -> None: ...
+    def start(self, total: int, what: str = "files") -> None: ...
+    def advance(self, path: str, by: int = 1) -> None: ...
 
     def note(self, message: str) -> None:
         self.said.append(message)
@@ -89,7 +89,7 @@ FILTERS = (
 
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
 def test_concepts_are_the_oracles(filter, tmp_path):
-    """R002-027, R002-032: counted over the allowed rows, the most frequent of them, nearest first."""
+    """R002-027, R002-032, R002-037: of the allowed rows, the most frequent, nearest first."""
     files = some_files(1)
     oracle = naive_snapshot(write_files(tmp_path / "plain", files), test_settings(tmp_path, **SMALL))
     with open_in_steps(tmp_path / "root", files, **ON, **SMALL) as corpus:

@@ -2,7 +2,8 @@
 
 The tables are read with `sqlite3` before and after, keys included. A row belongs to the document that
 it names; whatever the tables are, none may have changed but those of the one file. When a file was
-last read is left out: one that was written a moment before it was read is looked at again.
+last read is left out, with the checksum over it: one that was written a moment before it was read is
+looked at again.
 """
 
 import sqlite3
@@ -19,6 +20,7 @@ from tamis.corpus import Corpus
 
 FILES = 10_000
 ABOUT_THE_INDEX = {"facts", "segments", "skipped"}  # no row of these is a document's
+LOOKED_AT = {"read_ns", "sum"}  # when a file was read last, and the checksum over that and all else
 
 Row = tuple[tuple[str, Any], ...]
 Tables = dict[str, set[Row]]
@@ -54,9 +56,8 @@ def _rows(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
     cursor = connection.execute(f'SELECT * FROM "{table}"')
     columns = [column[0] for column in cursor.description]
     for row in cursor:
-        yield tuple(
-            (column, value) for column, value in zip(columns, row, strict=True) if column != "read_ns"
-        )
+        named = zip(columns, row, strict=True)
+        yield tuple((column, value) for column, value in named if column not in LOOKED_AT)
 
 
 def owners(before: Tables, after: Tables) -> dict[str, set[str]]:

@@ -29,14 +29,16 @@ FILES = 45
 
 # Runs a command line for each line it reads, in a process of its own that shares nothing but the
 # imports: a start of milliseconds, so that a hundred kills fit into a test. Batches are made small so
-# that one run is many commits and some merges.
+# that one run is many commits and some merges, and words often come before vectors.
 STARTER = """
 import json, os, sys
-import tamis.build
+import tamis.build, tamis.fill
 from tamis.doors.cli import main
 import tamis.corpus, tamis.doors.render, tamis.models.hashing
 tamis.build._BATCH_CHUNKS = 8
-tamis.build._PORTION = 4
+tamis.build.PORTION = tamis.fill.PORTION = 4
+tamis.build._AT_ONCE = 500
+tamis.fill._SECONDS = 0
 for line in sys.stdin:
     child = os.fork()
     if not child:

@@ -15,8 +15,9 @@ import tamis
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
 from tamis.engine.embedded.segment import LANGUAGES_IN_ORDER, TYPES_IN_ORDER
-from tamis.errors import IndexDamaged, IndexMismatch, IndexMissing, StorageFault, UsageError
+from tamis.errors import BadSetting, IndexDamaged, IndexMismatch, IndexMissing, StorageFault, UsageError
 from tamis.languages import CHUNK_TYPES, LANGUAGES
+from tamis.settings import load
 
 FILES = {"a.md": "alpha one", "b.md": "beta two"}
 
@@ -220,3 +221,28 @@ def test_codes_in_files_cover_every_name():
     assert set(LANGUAGES_IN_ORDER) == set(LANGUAGES)
     assert TYPES_IN_ORDER[:2] == ("documentation", "code_block")
     assert LANGUAGES_IN_ORDER[:3] == ("bash", "c", "cpp")
+
+
+@pytest.mark.parametrize("name", ["index.directory", "search.rerank_model", "search.synonyms_file"])
+@pytest.mark.parametrize("place", ["/etc", "../outside", "docs/../../outside", "~/outside", "link/outside"])
+@pytest.mark.parametrize("file", ["tamis.toml", "pyproject.toml"])
+def test_a_projects_configuration_cannot_lead_out_of_it(tmp_path, name, place, file):
+    """A hostile checkout: it must neither have an index written nor a file read elsewhere."""
+    section, key = name.split(".")
+    table = f"[{'tool.tamis.' if file == 'pyproject.toml' else ''}{section}]"
+    root = write_files(tmp_path / "root", {file: f'{table}\n{key} = "{place}"\n', "docs/a.md": "alpha"})
+    (root / "link").symlink_to(tmp_path)
+    environment = {"HOME": str(tmp_path)}
+    with pytest.raises(BadSetting) as caught:
+        load(root, environment=environment)
+    assert name in caught.value.message
+    assert "flag" in caught.value.hint
+    assert load(root / "docs", {name: place}, environment=environment), "who starts it may say so"
+
+
+def test_a_projects_configuration_may_name_what_it_brings(tmp_path):
+    inside = '[index]\ndirectory = "cache/index"\n[search]\nrerank_model = "org/name"\n'
+    root = write_files(tmp_path / "root", {"tamis.toml": inside})
+    settings = load(root, environment={"HOME": str(tmp_path)})
+    assert settings.index.directory == "cache/index"
+    assert settings.search.rerank_model == "org/name"

@@ -108,7 +108,7 @@ SOURCES = {
 
 
 def test_the_definition_comes_first_and_then_its_uses(corpus_of):
-    """R002-087, R002-091: code joins the fusion; `getAuthToken` is found exactly."""
+    """R002-087, R002-091, R002-092: the code lane joins by itself, and `getAuthToken` is found exactly."""
     found = corpus_of(SOURCES).search("getAuthToken")
     assert paths(found)[0] == "src/auth.js"
     assert set(paths(found)[1:4]) == {"src/client.js", "src/test.js", "docs/auth.md"}

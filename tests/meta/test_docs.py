@@ -115,3 +115,16 @@ def test_there_is_one_version():
     from importlib.metadata import version
 
     assert tamis.__version__ == version("tamis")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "RRF", "MMR", "nDCG", "MRR", "Concept vocabulary", "Semantic deduplication", "Compression stats",
+        "Front matter",
+    ],
+)  # fmt: skip
+def test_the_words_of_ranking_are_explained(word):
+    """R002-199."""
+    words = text_of("docs/ranking.md").partition("\n## Words\n")[2]
+    assert re.search(rf"\*\*{word}\*\*[,:] [`\w]", words)

@@ -12,7 +12,7 @@ from conftest import write_files
 
 HEAVY = (
     "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",
-    "tree_sitter", "matplotlib",
+    "tree_sitter", "matplotlib", "mcp", "mcp_types", "anyio", "pydantic", "uvicorn", "watchfiles",
 )  # fmt: skip
 SPY = """
 import json, sys
@@ -67,6 +67,9 @@ def loaded(folder: Path, *arguments: str) -> tuple[int, list[str]]:
         ["search", "--help"],
         ["index", "--help"],
         ["eval", "--help"],
+        ["install", "--help"],
+        ["watch", "--help"],
+        ["mcp", "--help"],
         ["completion", "bash"],
         [],
     ],
@@ -123,3 +126,38 @@ def test_threads_and_connections_are_closed(tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
+
+
+LISTING = """
+import sys, anyio
+from pathlib import Path
+from mcp import Client
+from tamis.folders import served
+from tamis.doors.mcp import Desk, make_server
+
+async def run():
+    folders = served([sys.argv[1]])
+    for mode in ("auto", "legacy"):
+        async with Client(make_server(Desk(folders, folders[0].settings.server)), mode=mode) as client:
+            assert len((await client.list_tools()).tools) == 5
+            assert (await client.list_prompts()).prompts
+            assert (await client.list_resource_templates()).resource_templates
+
+anyio.run(run)
+print([name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+def test_a_server_lists_its_tools_before_it_loads_an_index(tmp_path):
+    brought = {
+        "mcp",
+        "mcp_types",
+        "anyio",
+        "pydantic",
+        "uvicorn",
+        "rich",
+        "watchfiles",
+    }  # by the protocol's SDK
+    heavy = tuple(name for name in HEAVY if name not in brought)
+    ran = python(LISTING.replace("{heavy!r}", repr(heavy)), str(tmp_path), folder=tmp_path)
+    assert ran.stdout.strip() == "[]", ran.stderr

@@ -294,7 +294,7 @@ def test_a_file_that_becomes_binary_or_too_large_leaves(tmp_path):
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     """Work is committed in batches; the rest is pending and says so, and the next run completes it."""
     monkeypatch.setattr("tamis.build._BATCH_CHUNKS", 4)
-    monkeypatch.setattr("tamis.build._PORTION", 2)
+    monkeypatch.setattr("tamis.build.PORTION", 2)
     tree = Tree(tmp_path / "root", 5)
     for _ in range(40):
         tree.add()
@@ -305,9 +305,9 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     class Impatient:
         seen = 0
 
-        def start(self, total: int) -> None: ...
+        def start(self, total: int, what: str = "files") -> None: ...
         def note(self, message: str) -> None: ...
-        def advance(self, path: str) -> None:
+        def advance(self, path: str, by: int = 1) -> None:
             self.seen += 1
             if self.seen == count // 2:
                 raise KeyboardInterrupt

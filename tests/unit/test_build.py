@@ -33,10 +33,10 @@ class Watcher:
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
 
-    def start(self, total: int) -> None:
+    def start(self, total: int, what: str = "files") -> None:
         self.told.append(("start", total))
 
-    def advance(self, path: str) -> None:
+    def advance(self, path: str, by: int = 1) -> None:
         self.told.append(("advance", path))
 
     def note(self, message: str) -> None:
@@ -293,7 +293,7 @@ def test_which_model(tmp_path):
 
 
 def test_an_index_of_another_model_is_refused_with_a_way_out(tmp_path):
-    """X5: dimension and model are stored; a mismatch says how to rebuild."""
+    """X5, R002-008: dimension and model are stored; a mismatch says how to rebuild."""
     facts = {"model": "bge", "fingerprint": "one"}
     check_model(tmp_path, {}, "granite", "x")
     check_model(tmp_path, facts, "bge")

@@ -1,8 +1,16 @@
 """What kind of question it is."""
 
+from typing import get_args
+
 import pytest
 
-from tamis.search.classify import query_type
+from tamis.search.classify import QueryType, query_type, type_weights
+
+
+def test_there_are_three_types():
+    """R002-052: and each says which lanes count more."""
+    assert get_args(QueryType) == ("factual", "navigational", "exploratory")
+    assert all(type_weights(kind) for kind in get_args(QueryType))
 
 
 @pytest.mark.parametrize(

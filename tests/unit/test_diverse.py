@@ -44,7 +44,8 @@ def test_greedy_against_what_is_kept():
 
 
 def test_at_the_threshold_counts():
-    """C40: `>=`."""
+    """C40, R002-096: `>=`, and 0.85 unless somebody says otherwise (0.80 was the earlier word)."""
+    assert SearchSettings().dedup_similarity_threshold == 0.85
     exact = np.array([[1, 0], [0.6, 0.8], [0.8, 0.6]], np.float64)
     assert same_meaning(exact, 0.8) == [0, 1, 0]
     assert same_meaning(exact, 0.81) == [0, 1, 1]

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from conftest import SHARED, write_files, write_judged
-from tamis.corpus import Silent
 from tamis.doors.cli import main
 from tamis.errors import BadJudgedSet, BadSetting, UsageError
 from tamis.measure.evaluate import evaluate
 from tamis.measure.metrics import METRICS
 from tamis.measure.study import plan, read_saved, study
 from tamis.measure.ways import Way, ablations, parse_way
+from tamis.progress import Silent
 from tamis.search.stages import STAGES
 
 DOCUMENTS = [

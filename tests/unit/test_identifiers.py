@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.identifiers import asked, definitions, identifier_numbers, identifiers, names_in
+from tamis.identifiers import asked, definitions, identifier_numbers, identifiers, in_sentence, names_in
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,30 @@ def test_an_identifier_gives_itself_and_parts_that_make_it_up(name):
         ("end of sentence. Next one", ""),
         ("GitHub", "GitHub"),
         ("sha256sum of a file", "sha256sum"),
+        ("read/write access", ""),
+        ("any/all calls in src/app.py", "src/app.py"),
+        ("look in a/b/c", "a/b/c"),
+        ("some of them, e.g. files (i.e. names) at 5 p.m.", ""),
+        ("what is np.T", "np.T"),
         ("", ""),
     ],
 )
 def test_names_in_a_question(question, names):
     assert list(names_in(question)) == names.split()
+
+
+@pytest.mark.parametrize(
+    ("question", "whether"),
+    [
+        ("getUser", False),
+        ("getUser getGroup", False),
+        ("a getUser", True),
+        ("how to retry", False),
+        ("", False),
+    ],
+)
+def test_names_in_a_sentence(question, whether):
+    assert in_sentence(question) is whether
 
 
 @pytest.mark.parametrize(

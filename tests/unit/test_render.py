@@ -138,12 +138,19 @@ def test_a_long_report_is_cut_and_says_so():
 )
 def test_a_status(changed, removed, pending, said):
     state = IndexState(7, 826, 5210, pending, "2026-05-01T00:00:00Z")
+    told = (Skipped("a", "binary"), Skipped("b", "unreadable", "why"))
+    sizes = {"database": 500_000, "segments": 2_000_000, "concepts": 0}
+    about = ("granite:1", 384, "1.2.3", 9)
     now = Status(
-        "/r", "/r/.tamis", state, "granite", 3, 2_500_000, changed, removed, (Skipped("a", "binary"),)
+        "/r", "/r/.tamis", state, "granite", 3, 2_500_000, changed, removed, told, {"c": "odd"}, sizes, *about
     )
     lines = plain(status(now))
     assert f"fresh:    {said}" in lines
-    assert "skipped:  1 binary" in lines
+    assert "skipped:  1 binary, 1 unreadable" in lines
+    assert {"  skipped b: unreadable, why", "  c: odd", "sizes:    database 0.5, segments 2.0 (MB)"} <= set(
+        lines
+    )
+    assert "versions: tamis 1.2.3, index format 9" in lines
     assert "index:    /r/.tamis (2.5 MB, 3 segments)" in lines
 
 

@@ -284,7 +284,7 @@ def test_the_model_is_asked_once_however_deep_the_lanes_are(corpus_of, loading):
 
 
 def test_what_fitted_into_the_time_is_said(corpus_of, loading):
-    """The hint of a budget that was too small, in Python as at every door."""
+    """R002-189: ten at most, in 150 ms unless told otherwise; what did not fit is told, at every door."""
     loading.toy.most = 4
     found = corpus_of(FILES, search__rerank_budget_ms=70).search("alpha", rerank=True)
     assert loading.toy.calls[0][2] == 0.07

@@ -399,7 +399,7 @@ def test_per_document_keeps_the_highest():
 )
 def test_one_penalty_and_the_smallest(path, factor):
     """R001-035, R001-047, R001-048, R001-054, C24: by path segment and suffix, never both at once."""
-    assert ArchivePenalty.of(ArchiveSettings()).factor(candidate(path, 1.0)) == factor
+    assert ArchivePenalty.of(ArchiveSettings()).factor(path) == factor
 
 
 def test_the_penalty_changes_the_order_and_says_so():
@@ -496,8 +496,9 @@ def test_invariants(meaning, words, question):
 
 
 def test_the_order_of_the_stages():
-    """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168: boosts,
-    calibration, threshold, the same said twice (the cheap stages first), limits, parents, cut."""
+    """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168,
+    R002-170, R002-171 (as C46 settled it): boosts, calibration, threshold, the same said twice (the cheap
+    stages first), limits, parents, cut."""
     assert list(STAGES) == [
         "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
         "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
@@ -597,7 +598,7 @@ def test_an_answer_that_the_threshold_cut_is_final(corpus_of):
 
 
 def test_the_funnel_of_an_answer(corpus_of):
-    """R000-037, R000-058, R002-101, C44: the counts only fall, and kept out is not counted."""
+    """R000-037, R000-058, R002-101, R002-102, C44: the counts only fall, and kept out is not counted."""
     files = {f"f{number}.md": "alpha same" for number in range(6)} | {"g.md": "alpha", "h.md": "alpha too"}
     stats = corpus_of(files).search("alpha", excluded_files=["f0.md"], min_score=0.1, limit=2).stats
     assert (stats["original_count"], stats["eligible_documents"], stats["excluded_documents"]) == (7, 7, 1)

@@ -5,17 +5,22 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import served
 from conftest import RANKS_ALONE, write_files
 from conftest import test_settings as settings_of
 from tamis.corpus import Corpus, index_directory
+from tamis.doors.mcp import Desk, http_application
 from tamis.engine.embedded.lock import writer_lock
 from tamis.errors import BadSetting, IndexLocked, IndexMismatch
 from tamis.ingest.parse import parse
@@ -31,6 +36,7 @@ from tamis.settings import (
     load,
     user_file,
 )
+from tamis.watch import Said, Watcher
 
 Make = Callable[..., Corpus]
 
@@ -941,12 +947,83 @@ class Telling:
         self.release = release
         self.notes: list[str] = []
 
-    def start(self, total: int) -> None: ...
-    def advance(self, path: str) -> None: ...
+    def start(self, total: int, what: str = "files") -> None: ...
+    def advance(self, path: str, by: int = 1) -> None: ...
 
     def note(self, message: str) -> None:
         self.notes.append(message)
         self.release.set()
+
+
+@contextmanager
+def watchers(make: Make, *flags: dict[str, Any]) -> Iterator[list["Listening"]]:
+    """One for each set of flags, at the same time, so that what one does not do can be told by another."""
+    listening = [Listening(make(ANIMALS, **each)) for each in flags]
+    try:
+        for each in listening:
+            each.watcher.start()
+            wait_until(lambda each=each: each.calls)
+        yield listening
+    finally:
+        for each in listening:
+            each.watcher.close()
+
+
+class Listening:
+    """A watcher, how often it called, and what it said."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.root = corpus.root
+        self.calls: list[bool] = []
+        self.said: list[Said] = []
+        settings, called = corpus.settings, lambda sure: self.calls.append(sure) or 0.0
+        self.watcher = Watcher(corpus.root, corpus.directory, lambda: settings, called, say=self.said.append)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@experiment("watch.debounce_ms")
+def _(make, _):
+    with watchers(make, {"watch__debounce_ms": 0}, {"watch__debounce_ms": 60_000}) as (hasty, patient):
+        for each in (patient, hasty):
+            write_files(each.root, {"new.md": "grass"})
+        wait_until(lambda: patient.watcher.knows_more)
+        wait_until(lambda: len(hasty.calls) > 1)
+        assert patient.calls == [True]
+
+
+@experiment("watch.poll")
+def _(make, _):
+    with watchers(make, {"watch__poll": False}, {"watch__poll": True}) as (told, looking):
+        assert [said.state for said in told.said] == ["watching"]
+        assert [said.state for said in looking.said] == ["polling"]
+        wait_until(lambda: looking.calls[1:] == [False])
+        assert told.calls == [True]
+
+
+@experiment("watch.poll_ms")
+def _(make, _):
+    usual = {"watch__poll": True}
+    with watchers(make, usual | {"watch__poll_ms": 100}, usual | {"watch__poll_ms": 3_600_000}) as (
+        often,
+        seldom,
+    ):
+        assert "every 0.1 s" in often.said[0].message
+        wait_until(lambda: len(often.calls) > 5)
+        assert seldom.calls == [True]
+
+
+@experiment("watch.sweep_seconds")
+def _(make, _):
+    with watchers(make, {"watch__sweep_seconds": 1}, {"watch__sweep_seconds": 0}) as (often, never):
+        wait_until(lambda: len(often.calls) > 2)
+        assert set(often.calls) == {True}
+        assert never.calls == [True]
 
 
 @experiment("model.name")
@@ -985,8 +1062,31 @@ def _(make, _):
         seen: set[str] = set()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(granite, "load", lambda asked, seen=seen: embedder(asked, asked, seen))
-            make(ANIMALS, model__name="granite", model__threads=threads)
+            make(ANIMALS, model__name="granite", model__threads=threads, model__cache_mb=0)
         assert len(seen) == threads
+
+
+@experiment("model.cache_mb")
+def _(make, _):
+    """What was embedded in one root is not embedded again in another, unless nothing is kept."""
+    from tamis.models import granite
+    from tamis.models.hashing import HashingEmbedder
+
+    class Model(HashingEmbedder):
+        name = "granite"
+        read = 0
+
+        def embed_passages(self, texts: Sequence[str]) -> np.ndarray:
+            self.read += len(texts)
+            return super().embed_passages(texts)
+
+    for megabytes, times in ((0, 2), (100, 1)):
+        model = Model()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(granite, "load", lambda _, model=model: model)
+            for _ in range(2):
+                make(ANIMALS, model__name="granite", model__cache_mb=megabytes)
+        assert model.read == times * len(ANIMALS)
 
 
 @experiment("ignore.default_exclusions")
@@ -1165,6 +1265,50 @@ def _(make, folder):
     assert own.search("hay").synonyms == ("grass",)
     with pytest.raises(BadSetting, match="is no WordNet dictionary"):
         make(files, search__synonyms="wordnet", search__wordnet_directory=str(folder)).search("hay")
+
+
+@experiment("server.max_tokens")
+def _(_, folder):
+    sizes = [len(served.text(over(folder, server__max_tokens=most), query="grass")) for most in (200, 2000)]
+    assert sizes[0] <= 800 < sizes[1]
+
+
+@experiment("server.deadline")
+def _(_, folder):
+    """A call that is out of time is an error, at once; its thread ends by itself."""
+    desk = served.desk_of(
+        folder / "many", MANY, indexed=False, server__deadline=0.1, server__budget_ms=60_000
+    )
+    assert "no answer within 0.1 s" in served.fault(desk, "query_documents", {"query": "grass"})
+    desk.close()
+    assert served.answer(over(folder, server__deadline=60), query="grass")["results"]
+
+
+@experiment("server.budget_ms")
+def _(_, folder):
+    """How long a first call waits for the words of all files; it never waits for vectors."""
+    for budget, is_whole in ((0, False), (60_000, True)):
+        desk = served.desk_of(folder / str(budget), MANY, indexed=False, server__budget_ms=budget)
+        freshness = served.answer(desk, query="grass")["freshness"]
+        assert (freshness["as_of"] is not None) is is_whole
+        desk.close()
+
+
+MANY = {f"{n}.md": f"# {n}\n\ngrass {n}\n" * 50 for n in range(400)}
+
+
+@experiment("server.max_body_bytes")
+def _(_, folder):
+    """What is larger is refused before it is read."""
+    large = served.HELLO | {"id": "x" * 5_000}
+    for most, status in ((2_000, 413), (20_000, 200)):
+        desk = over(folder, server__max_body_bytes=most)
+        assert served.post(partial(http_application, desk, ()), large)[0] == status
+
+
+def over(folder: Path, **flags: object) -> Desk:
+    """A server over a folder with long passages."""
+    return served.desk_of(folder / "served", {"a.md": "# A\n\n" + "grass grows\n" * 100}, **flags)
 
 
 @pytest.mark.parametrize("number", ["9" * 401, "-" + "9" * 401, "9" * 5_000, "0x" + "f" * 5_000])

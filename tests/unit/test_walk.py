@@ -36,7 +36,7 @@ def test_every_file_once_with_what_the_system_says_of_it(tmp_path):
         status = (tmp_path / path).stat()
         assert item == Entry(
             path,
-            tmp_path / path,
+            str(tmp_path / path),
             status.st_size,
             status.st_mtime_ns,
             status.st_ctime_ns,

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from tamis.doors.install import install
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tamis.build import Progress
     from tamis.corpus import Corpus
+    from tamis.health import Health
+    from tamis.progress import Progress
     from tamis.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -79,6 +82,9 @@ def cli() -> None:
     """Search Markdown, notes and code on this machine, with filters that are exact."""
 
 
+cli.add_command(install)
+
+
 def shared_options(command: Command) -> Command:
     """Options that every command on an index has."""
     for option in (
@@ -135,6 +141,10 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option("--preset", metavar="P", help="fast, balanced or best (search.preset).")
 @click.option("--mmr/--no-mmr", default=None, help="Prefer passages that differ from those above them.")
 @click.option("--hops", type=int, metavar="N", help="Follow links N documents far (0 to 3, default 1).")
+@click.option(
+    "--rrf/--no-rrf", default=True, help="Fuse all lanes, or keep the order of the meaning lane alone."
+)
+@click.option("--recency/--no-recency", default=None, help="Raise what is recent (search.recency_profile).")
 @click.option("--related", is_flag=True, help="List what the best hits are linked with, and how.")
 @click.option(
     "--filter", "filter_text", default="", metavar="F", help="A filter: path:docs/** -tag:draft (a | b)."
@@ -183,6 +193,8 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "mmr": options["mmr"],
         "max_hops": options["hops"],
         "include_graph_context": options["related"],
+        "use_rrf": options["rrf"],
+        "rerank_with_recency": options["recency"],
         "filter": options["filter_text"],
         "why_not": options["why_not"],
         "explain": options["explain"],
@@ -268,6 +280,83 @@ def status(root: str, *, as_json: bool, **options: Any) -> int:
     else:
         _print_lines(lines(now))
     return 0
+
+
+@cli.command()
+@root_argument
+@click.option("--repair", is_flag=True, help="Mend what can be mended; looks at everything first.")
+@click.option("--full", is_flag=True, help="Look at everything instead of a sample.")
+@json_option
+@quiet_option
+@shared_options
+def doctor(root: str, *, repair: bool, full: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Say whether the index of ROOT is what it should be; with --repair, mend it. Your files are only read.
+
+    Looks at the folder, the database, checksums, counts, vectors, postings and the model, while others
+    search and write. Exits with 0 when all is well, with 1 when there is something to look at or to
+    repair, with 2 when there is a fault that --repair does not mend.
+    """
+    from tamis.doors.render import health as lines
+
+    found = _examined(root, options, repair=repair, full=full, quiet=quiet)
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        _print_lines(lines(found, brief=quiet))
+    return found.exit_code
+
+
+def _examined(root: str, options: dict[str, Any], *, repair: bool, full: bool, quiet: bool) -> "Health":
+    from tamis.corpus import index_directory
+    from tamis.errors import BadSetting, IndexMissing
+    from tamis.health import check
+    from tamis.ingest.walk import checked_root
+    from tamis.models.embed import load_embedder
+    from tamis.settings import Settings
+
+    try:
+        with _corpus(root, options, quiet=quiet) as corpus:
+            if not corpus.directory.exists():
+                raise IndexMissing(corpus.root)
+            return corpus.repair() if repair else corpus.check(full=full)
+    except BadSetting as error:  # as far as an index in its usual place can be looked at without them
+        folder = checked_root(root)
+        directory = index_directory(folder, Settings(), options["index_dir"])
+        if not directory.exists():
+            raise
+        return check(folder, directory, error, load_embedder, full=full)
+
+
+@cli.command()
+@root_argument
+@click.option("--poll", is_flag=True, help="Look every watch.poll_ms: for network file systems and the like.")
+@click.option(
+    "--debounce", type=int, metavar="MS", help="Index after MS milliseconds of quiet (default 200)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared_options
+def watch(root: str, *, poll: bool, debounce: int | None, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Keep the index of ROOT up to date while its files change, until Ctrl-C or SIGTERM (exit code 0).
+
+    Exits with 1 when another process watches ROOT already. ROOT may go and come back meanwhile.
+    """
+    from pathlib import Path
+
+    from tamis.doors.progress import progress_for
+    from tamis.doors.watch import Commentary, keep_watch
+    from tamis.ingest.roots import chosen_roots
+    from tamis.live import LiveCorpus
+    from tamis.settings import user_file
+
+    (folder,) = chosen_roots((root,), "tamis watch ")
+    flags = options | {"watch.poll": poll or None, "watch.debounce_ms": debounce}
+    settings, config = _settings(str(folder), flags), options["config"]
+    commentary = Commentary(None if quiet else progress_for(sys.stderr.isatty()), as_json=as_json)
+    place = Path(options["index_dir"]) if options["index_dir"] else None
+    live = LiveCorpus(folder, settings, place, commentary, commentary.tell)
+    also = (*([Path(config)] if config else []), user_file(os.environ))
+    return keep_watch(live, commentary, lambda: _settings(str(folder), flags), also)
 
 
 @cli.command("explain-ignore")
@@ -382,6 +471,52 @@ def _working(kept: str | None) -> Iterator["Path"]:
 
 
 @cli.command()
+@click.option(
+    "--root", "roots", multiple=True, type=_FOLDER, help="A folder to serve (default: this one); repeatable."
+)
+@click.option(
+    "--http", "address", metavar="HOST:PORT", help="Serve over HTTP at /mcp instead of stdin and stdout."
+)
+@click.option(
+    "--token", metavar="T", envvar="TAMIS_TOKEN", help="Over HTTP: what clients must send (or TAMIS_TOKEN)."
+)
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="Over HTTP: another name of this machine; repeatable."
+)
+@click.option("--log-file", metavar="FILE", help="Write the log here (default: standard error).")
+@shared_options
+def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **options: Any) -> int:
+    """Serve AI agents: the Model Context Protocol, over stdin and stdout or HTTP.
+
+    A client starts this by itself; see docs/mcp.md. Nothing is indexed before the first question.
+    """
+    from tamis.folders import served
+
+    given = {name: options[name] for name in ("model", "config", "index_dir")}
+    folders = served(roots, **given)
+    _log_to(log_file)
+    from tamis.doors.serve import serve_http, serve_stdio
+
+    if address is None:
+        return serve_stdio(folders)
+    return serve_http(folders, address, options["token"], options["allow_host"])
+
+
+def _log_to(file: str | None) -> None:
+    import logging
+
+    try:
+        handlers = (
+            [logging.FileHandler(file, encoding="utf-8")] if file else [logging.StreamHandler(sys.stderr)]
+        )
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--log-file") from error
+    logging.basicConfig(
+        level=logging.WARNING, handlers=handlers, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+@cli.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
     """Print the completion script of a shell: eval "$(tamis completion bash)"."""
@@ -400,8 +535,9 @@ def _settings(root: str, options: dict[str, Any]) -> "Settings":
     from tamis.ingest.walk import checked_root
     from tamis.settings import load
 
-    given = {"model.name": options.get("model"), "search.preset": options.get("preset")}
-    flags = {name: value for name, value in given.items() if value}
+    given = {"model.name": options.get("model") or None, "search.preset": options.get("preset") or None}
+    given |= {name: value for name, value in options.items() if "." in name}
+    flags = {name: value for name, value in given.items() if value is not None}
     return load(checked_root(root), flags, config=Path(options["config"]) if options.get("config") else None)
 
 
@@ -418,8 +554,8 @@ def _corpus(root: str, options: dict[str, Any], *, quiet: bool) -> Iterator["Cor
 
 @contextmanager
 def _watching(quiet: bool) -> Iterator["Progress"]:
-    from tamis.corpus import Silent
     from tamis.doors.progress import progress_for
+    from tamis.progress import Silent
 
     if quiet:
         yield Silent()

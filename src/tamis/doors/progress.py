@@ -22,18 +22,21 @@ class PlainProgress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, total: int) -> None:
+    def start(self, total: int, what: str = "files") -> None:
         self._total, self._done = total, 0
-        self.note(f"indexing {total} files")
+        self.note(f"indexing {total} files" if what == "files" else f"embedding {total} {what}")
 
-    def advance(self, path: str) -> None:
-        self._done += 1
+    def advance(self, path: str, by: int = 1) -> None:
+        self._done += by
         if time.monotonic() - self._told >= _LINE_EVERY:
             self._told = time.monotonic()
             self.note(f"{self._done}/{self._total} {visible(path)}")
 
     def note(self, message: str) -> None:
         print(message, file=sys.stderr, flush=True)
+
+    def done(self) -> None:
+        """A run has ended; another may come."""
 
 
 class BarProgress:
@@ -47,31 +50,33 @@ class BarProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self.done()
 
-    def _stop(self) -> None:
+    def done(self) -> None:
+        """A run has ended; another may come."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
-    def start(self, total: int) -> None:
+    def start(self, total: int, what: str = "files") -> None:
         """Draw a bar; one that is there from an earlier run goes."""
-        self._stop()
+        self.done()
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         path = TextColumn("{task.fields[path]}", markup=False)
-        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), path)
+        title = "indexing" if what == "files" else "embedding"
+        columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), path)
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=total, path="")
         self._bar.start()
 
-    def advance(self, path: str) -> None:
-        self._bar.update(self._task, advance=1, path=visible(path[-60:]))
+    def advance(self, path: str, by: int = 1) -> None:
+        self._bar.update(self._task, advance=by, path=visible(path[-60:]))
 
     def note(self, message: str) -> None:
         if self._bar is not None and self._bar.finished:
-            self._stop()
+            self.done()
         print(message, file=sys.stderr, flush=True)
 
 

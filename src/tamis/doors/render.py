@@ -7,12 +7,21 @@ from typing import Final
 import click
 
 from tamis.corpus import Status
-from tamis.model import Found, Place, Related, Report, Result, Step
+from tamis.health import Health
+from tamis.model import Found, Place, Related, Report, Result, Skipped, Step
 
 _SNIPPET_LINES = 8
 _SNIPPET_WIDTH = 160
 _SHOWN_WARNINGS = 10
 _SHOWN_PLACES = 3
+_EXPECTED = ("ignored", "link", "binary")  # nobody wonders where these are
+_COLOURS: Final = {"ok": "green", "skipped": "yellow", "warning": "yellow", "fault": "red"}
+_VERDICTS: Final = {
+    "healthy": "the index is healthy",
+    "repairable": "run: tamis doctor --repair (your files are only read)",
+    "attention": "the index can be used; see above for what to do",
+    "fault": "the index cannot be used as it is; see above for what to do",
+}
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -131,23 +140,52 @@ def report(done: Report) -> Iterator[str]:
 
 def status(now: Status) -> Iterator[str]:
     index = now.index
+    sizes = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in now.sizes.items() if size >= 5e4)
     yield f"root:     {visible(now.root)}"
     yield f"index:    {visible(now.directory)} ({now.bytes_on_disk / 1e6:.1f} MB, {now.segments} segments)"
+    if sizes:
+        yield f"sizes:    {sizes} (MB)"
     yield f"holds:    {index.documents} documents, {index.chunks} passages, generation {index.generation}"
     yield f"built at: {index.built_at} with the model {now.model or 'none yet'}"
+    yield f"versions: tamis {now.tamis_version}, index format {now.format}"
     yield f"fresh:    {_freshness(now)}"
-    counts: dict[str, int] = {}
-    for item in now.skipped:
-        counts[item.reason] = counts.get(item.reason, 0) + 1
     yield "skipped:  " + (
-        ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items())) or "none"
+        ", ".join(f"{count} {reason}" for reason, count in now.skipped_by_reason.items()) or "none"
     )
+    told = [f"skipped {_why(item)}" for item in now.skipped if item.reason not in _EXPECTED]
+    told += [f"{path}: {warning}" for path, warning in now.warnings.items()]
+    for line in told[:_SHOWN_WARNINGS]:
+        yield click.style(f"  {visible(line)}", fg="yellow")
+    if len(told) > _SHOWN_WARNINGS:
+        yield f"  ... and {len(told) - _SHOWN_WARNINGS} more (--json lists all)"
+
+
+def _why(item: Skipped) -> str:
+    return f"{item.path or '.'}: {item.reason}" + (f", {item.detail}" if item.detail else "")
+
+
+def health(found: Health, *, brief: bool = False) -> Iterator[str]:
+    """One line for each finding; `brief` leaves out what is in order."""
+    widest = max(len(finding.check) for finding in found.findings)
+    for done in found.repaired:
+        yield visible(f"repair: {done}")
+    for finding in found.findings:
+        if brief and finding.severity == "ok":
+            continue
+        mark = click.style(f"{finding.severity:8}", fg=_COLOURS[finding.severity])
+        yield f"{mark}{finding.check:{widest}}  {visible(finding.what)}"
+        if finding.hint and finding.severity != "ok":
+            yield visible(f"{'':{widest + 10}}{finding.hint}")
+    if found.verdict != "healthy" or not brief:
+        yield _VERDICTS[found.verdict]
 
 
 def _freshness(now: Status) -> str:
     parts = []
     if now.index.pending_files:
         parts.append(f"the last run did not finish, {now.index.pending_files} files pending")
+    if now.index.pending_chunks:
+        parts.append(f"{now.index.pending_chunks} passages have no vectors yet")
     if now.changed_files:
         parts.append(f"{now.changed_files} files new or changed")
     if now.removed_files:

@@ -41,6 +41,7 @@ class Allowed:
     rows: Any
     chunks: int
     documents: int
+    known: float = 1.0  # the share of the chunks that the meaning lane knows: less while vectors are made
     late: bool = False  # let lanes score every row and drop the others afterwards: same hits, more work
 
 
@@ -97,7 +98,10 @@ class Snapshot(Protocol):
         """Of the allowed rows, those of some documents."""
 
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
-        """The vectors of chunks by path and ordinal, one row each; of width 0 without a model."""
+        """The vectors of chunks by path and ordinal, one row each; of width 0 without a model.
+
+        One that has no vector yet has zeros: it is like nothing, and the meaning lane does not know it.
+        """
 
     def coverage(
         self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed

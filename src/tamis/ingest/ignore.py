@@ -141,6 +141,11 @@ class Rules:
             replace(self, directory=os.path.join(self.directory, name), _inner=f"{self._inner}{name}/")
         )
 
+    @property
+    def sources(self) -> frozenset[str]:
+        """The files that the rules come from, relative to the root, or absolute outside it."""
+        return frozenset(rule.source for rules in self._lists for rule in rules.rules if rule.line)
+
     def verdict(self, name: str, is_dir: bool) -> Verdict:
         """Whether an entry of this directory is ignored."""
         path = f"{self._outer}{self._inner}{name}"
@@ -184,6 +189,15 @@ def explain(root: Path, options: IgnoreOptions, path: str) -> Verdict:
             return verdict
         rules = rules.enter(name)
     return rules.verdict(names[-1], is_dir)
+
+
+def repository_files(root: Path) -> tuple[str, ...]:
+    """Git's own files that tell of another commit, or of other rules."""
+    repository = _find_repository(os.path.realpath(root))
+    if repository is None:
+        return ()
+    heads = (os.path.join(repository.own, name) for name in ("HEAD", os.path.join("logs", "HEAD")))
+    return (*heads, os.path.join(repository.common, "info", "exclude"))
 
 
 _UNDECIDED = Verdict(False, None)
@@ -387,9 +401,10 @@ class _Inclusion:
 
 @dataclass(frozen=True, slots=True)
 class _Repository:
-    """A git work tree and where its shared files are (worktrees have them elsewhere)."""
+    """A git work tree and where its files are (worktrees share some with others)."""
 
     top: str
+    own: str
     common: str
 
 
@@ -400,7 +415,7 @@ def _find_repository(directory: str) -> _Repository | None:
         if os.path.isfile(git):
             git = os.path.join(top, _pointer(git, "gitdir:") or ".git")
         if os.path.isdir(git):
-            return _Repository(top, os.path.join(git, _pointer(os.path.join(git, "commondir"))))
+            return _Repository(top, git, os.path.join(git, _pointer(os.path.join(git, "commondir"))))
     return None
 
 

@@ -5,6 +5,7 @@ import os
 import stat
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from tamis.ingest.walk import Entry, inode, shown, stamp
@@ -80,6 +81,31 @@ def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
             raise OSError("no longer a regular file")
         # No more than there is: a read sets aside what it is asked for, and the limit may be huge.
         return source.read(min(status.st_size, max_bytes) + 1), status
+
+
+def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
+    """The text of a file below a root, as it is now. No part of the path is followed if it is a link."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(root, flags | os.O_DIRECTORY)
+    try:
+        *parts, name = path.split("/")
+        for part in parts:
+            below = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        handle = os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)
+    except OSError as error:
+        return Skipped(path, "unreadable", error.strerror or str(error))
+    finally:
+        os.close(folder)
+    with os.fdopen(handle, "rb") as source:
+        status = os.fstat(source.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return Skipped(path, "not a regular file")
+        if status.st_size > max_bytes:
+            return _too_large(path, status.st_size, max_bytes)
+        decoded = decode(source.read(max_bytes))
+    return Skipped(path, "binary") if decoded is None else decoded[0]
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> Skipped:

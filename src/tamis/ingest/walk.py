@@ -23,7 +23,7 @@ class Entry:
     """A regular file that the rules let through."""
 
     path: str  # posix, relative to the root
-    file: Path
+    file: str  # where it is; as plain text, since thousands are made at each look
     size: int
     mtime_ns: int
     ctime_ns: int
@@ -69,9 +69,8 @@ class _Folder:
 def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:
     """Depth first, on a stack of its own: folders may be nested deeper than calls."""
     found = _opened(str(root), "", rules)
-    if isinstance(found, Skipped):
-        yield found
-        return
+    if isinstance(found, Skipped):  # not an empty folder: whoever believes that drops a whole index
+        raise BadFolder(f"{shown(str(root))} cannot be read: {found.detail}", hint="is it still there?")
     folders = [found]
     while folders:
         entry = next(folders[-1].entries, None)
@@ -81,6 +80,22 @@ def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Ent
             folders.append(visited)
         else:
             yield visited
+
+
+def folders(root: Path, rules: Rules) -> Iterator[str]:
+    """The root and every folder below it that a walk would enter, as absolute paths."""
+    waiting = [(str(root), rules)]
+    while waiting:
+        place, here = waiting.pop()
+        try:
+            with os.scandir(place) as listing:
+                inner = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
+        except OSError:  # the walk has it among what it skips
+            continue
+        yield place
+        for name in inner:
+            if name != INDEX_FOLDER and _storable(name) and not here.verdict(name, is_dir=True).ignored:
+                waiting.append((os.path.join(place, name), here.enter(name)))
 
 
 def _opened(folder: str, prefix: str, rules: Rules) -> _Folder | Skipped:
@@ -126,7 +141,7 @@ def _file(entry: os.DirEntry[str], path: str) -> Entry | Skipped:
         return Skipped(path, "not a regular file")
     return Entry(
         path,
-        Path(entry.path),
+        entry.path,
         status.st_size,
         stamp(status.st_mtime_ns),
         stamp(status.st_ctime_ns),

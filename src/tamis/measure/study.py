@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tamis.build import Progress
 from tamis.errors import BadJudgedSet, UsageError
 from tamis.measure.evaluate import Measured, evaluate
 from tamis.measure.metrics import MAIN
 from tamis.measure.summary import Compared, Scored, compared, scored, to_dict
 from tamis.measure.ways import DEFAULT_WAY, Way, ablations, parse_way
+from tamis.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,5 +97,5 @@ def _lanes(way: Way, model: str) -> frozenset[str]:
     except BadSetting:
         return frozenset()
     question = Question("name_of", max_hops=settings.search.max_hops, settings=settings.search)
-    lanes = frozenset[str](active_lanes(question, settings.model.name != NO_MODEL))
+    lanes = frozenset[str](active_lanes(question, float(settings.model.name != NO_MODEL)))
     return lanes if lanes & {"meaning", "words"} else frozenset()

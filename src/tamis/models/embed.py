@@ -15,6 +15,7 @@ from tamis.errors import BadSetting
 Vectors = NDArray[np.float32]
 
 DEFAULT_MODEL: Final = "granite"
+QUICK_MODEL: Final = "hashing"  # takes no longer than looking a vector up
 NO_MODEL: Final = "none"  # words only: no vectors are made or searched
 
 

@@ -1,13 +1,13 @@
 """Stages that change scores. Each multiplies, says so in the candidate's boosts, and sorts again."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Final, Self
 
 from tamis.filters import Archived
-from tamis.identifiers import plain_name
-from tamis.model import Candidate, Facts, Passage
+from tamis.model import Candidate, Facts
 from tamis.search.fuse import REACH, within
 from tamis.settings import ArchiveSettings
 
@@ -27,38 +27,10 @@ class ArchivePenalty:
         files = tuple(pattern for pattern in settings.globs if not pattern.endswith("/"))
         return cls(Archived(folders), Archived(files), settings.folder_penalty, settings.file_penalty)
 
-    def factor(self, candidate: Candidate) -> float:
-        facts = Facts(candidate.passage.path)
+    def factor(self, path: str) -> float:
+        facts = Facts(path)
         in_folder = self.in_folder if self.folders.matches(facts) else 1.0
         return min(in_folder, self.as_file if self.files.matches(facts) else 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What a question names: symbols, or files by the end of their paths."""
-
-    symbols: frozenset[str]
-    files: frozenset[str]
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> Self:
-        files = (name.casefold().removeprefix("./").lstrip("/") for name in names if "." in name)
-        return cls(frozenset(map(plain_name, names)), frozenset(files))
-
-    def fit(self, passage: Passage) -> bool:
-        """Whether the passage defines one of the symbols, or is in one of the files."""
-        if self.symbols and any(not self.symbols.isdisjoint(_ends(name, ".")) for name in passage.names):
-            return True
-        return bool(self.files) and not self.files.isdisjoint(_ends(passage.path.casefold(), "/"))
-
-
-def _ends(name: str, joint: str) -> Iterator[str]:
-    """`a.b.c` -> `a.b.c`, `b.c`, `c`."""
-    name = plain_name(name) if joint == "." else name
-    yield name
-    while joint in name:
-        name = name.partition(joint)[2]
-        yield name
 
 
 _COUNTED: Final = 9  # passages of a document that say whether it is about the question
@@ -102,20 +74,18 @@ def _first_and_further(
     return boosted(candidates, name, lambda each: factor(each, places[each.passage.position]))
 
 
+def by_path(factor: Callable[[str], float]) -> Callable[[Candidate], float]:
+    """A factor that all passages of a document have, found once for each document."""
+    once = cache(factor)
+    return lambda candidate: once(candidate.passage.path)
+
+
 def boosted(
     candidates: Sequence[Candidate], name: str, factor: Callable[[Candidate], float]
 ) -> list[Candidate]:
     """Multiply each score by the candidate's factor; best first again, ties by path and position."""
-    changed = [_multiplied(candidate, name, factor(candidate)) for candidate in candidates]
+    factors = [factor(candidate) for candidate in candidates]
+    changed = [
+        each if by == 1.0 else each.boosted(name, by) for each, by in zip(candidates, factors, strict=True)
+    ]
     return sorted(changed, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
-
-
-def _multiplied(candidate: Candidate, name: str, factor: float) -> Candidate:
-    if factor == 1.0:
-        return candidate
-    return replace(
-        candidate,
-        raw_score=candidate.raw_score * factor,
-        score=candidate.score * factor,
-        boosts=(*candidate.boosts, (name, factor)),
-    )

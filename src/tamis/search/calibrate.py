@@ -16,7 +16,7 @@ in `docs/ranking.md`.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
@@ -55,7 +55,7 @@ def calibrated(
     most = 1.0
     for candidate, value in zip(candidates, map(max, own, lifted), strict=True):
         most = min(value * (1 + min(candidate.score, 1.0)) / 2, most)
-        scored.append(replace(candidate, score=most))
+        scored.append(candidate.scored(most))
     return scored
 
 

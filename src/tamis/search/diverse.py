@@ -5,7 +5,6 @@ whose last bits could depend on the rows beside it: a filter must not tip the sc
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
@@ -43,23 +42,20 @@ def same_meaning(vectors: NDArray[np.float32], threshold: float) -> list[int]:
     units = unit(vectors)
     rough = units.astype(np.float32)
     best, kept = list(range(len(units))), list[int]()
+    roughly = np.empty((min(len(units), MOST_COMPARED), units.shape[1]), np.float32)  # of the kept
     for at in np.flatnonzero(units.any(axis=1)).tolist():
-        near = _first_near(units, rough, kept, at, threshold)
-        if near is not None:
-            best[at] = near
-        elif len(kept) < MOST_COMPARED:
+        # A product in float32 says which of the kept may be near enough; each of these is then looked at.
+        products = roughly[: len(kept)] @ rough[at]
+        possible = (kept[number] for number in np.flatnonzero(products >= threshold - _ROUGH).tolist())
+        best[at] = next((other for other in possible if _near(units, at, other, threshold)), at)
+        if best[at] == at and len(kept) < len(roughly):
+            roughly[len(kept)] = rough[at]
             kept.append(at)
     return best
 
 
-def _first_near(
-    units: Vectors, rough: NDArray[np.float32], kept: Sequence[int], at: int, threshold: float
-) -> int | None:
-    """A product in float32 says which of the kept may be near enough; each of these is then looked at."""
-    possible = np.array(kept, np.int64)
-    possible = possible[rough[possible] @ rough[at] >= threshold - _ROUGH]
-    near = possible[cosines(units[possible], units[at]) >= threshold - _ROUNDING]
-    return int(near[0]) if len(near) else None
+def _near(units: Vectors, one: int, two: int, threshold: float) -> bool:
+    return bool(cosines(units[two : two + 1], units[one])[0] >= threshold - _ROUNDING)
 
 
 def diversified(
@@ -74,7 +70,7 @@ def diversified(
     moved = [*(candidates[at] for at in order), *candidates[len(vectors) :]]
     falling = accumulate((each.score for each in moved), min)
     return [
-        each if each.score == score else replace(each, score=score)
+        each if each.score == score else each.scored(score)
         for each, score in zip(moved, falling, strict=True)
     ]
 

@@ -14,6 +14,7 @@ from tamis.model import Candidate, Lane, Parent
 from tamis.search.classify import query_type, type_weights
 from tamis.search.expand import Wording, worded
 from tamis.search.fuse import REACH, Ranking, Sources, balanced, confidence, fuse
+from tamis.search.names import pointed
 from tamis.search.question import Answer, Embed, Means, Models, Question
 from tamis.search.rerank import Watched
 from tamis.search.retrieve import Retrieved, linked, retrieve
@@ -26,7 +27,7 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     clock, reranker = _Clock(), Watched(models.rerank)
     allowed, wide = snapshot.allow(question.filter), question.without_reranking
     means = means_of(snapshot, question, allowed, replace(models, rerank=reranker))
-    lanes = active_lanes(question, models.embed is not None)
+    lanes = active_lanes(question, allowed.known if models.embed else 0.0)
     clock.lap("filter")
     vector = models.embed(question.text) if models.embed and "meaning" in lanes and allowed.chunks else None
     clock.lap("embed")
@@ -96,6 +97,7 @@ def gather(
     k, reach, vector = question.settings.rrf_k_constant, question.settings.candidate_depth, wording.vector
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     sources = balanced(Sources.of(question.settings), retrieved.rankings)
+    sources = pointed(sources, retrieved.rankings, question.text)
     retrieved = replace(retrieved, sources=sources)
     fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
@@ -140,11 +142,15 @@ def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
     return {"post": [late], "hybrid": [allowed, late]}.get(question.settings.workspace_filtering, [allowed])
 
 
-def active_lanes(question: Question, has_model: bool) -> dict[Lane, float]:
-    """The lanes that take part, with their weights. The code lane has nothing to say to plain words."""
+def active_lanes(question: Question, known: float) -> dict[Lane, float]:
+    """The lanes that take part, with their weights. The code lane has nothing to say to plain words.
+
+    The meaning lane counts as far as it knows the passages: while most have no vector yet, its best are
+    the best of a few, and would stand above what words found among all.
+    """
     settings, named = question.settings, asked(question.text)
     weights: dict[Lane, float] = {
-        "meaning": settings.semantic_weight if has_model else 0.0,
+        "meaning": settings.semantic_weight * known,
         "words": settings.keyword_weight,
         "code": settings.code_search_weight if settings.code_search_enabled and named else 0.0,
         "links": settings.graph_weight if question.max_hops else 0.0,

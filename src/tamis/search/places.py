@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final, Self
 
 from tamis.model import Candidate, Passage
@@ -45,9 +44,10 @@ class CodePlaces:
         return cls(stems, settings.path_boost, 1.0 if wanted else settings.aside_penalty)
 
     def name_factor(self, candidate: Candidate) -> float:
-        path = candidate.passage.path
-        stem = PurePosixPath(path).name.split(".")[0]
-        if not _is_code(candidate.passage) or stem.lower() in _GENERIC_NAMES:
+        if not _is_code(candidate.passage):
+            return 1.0
+        stem = candidate.passage.path.rpartition("/")[2].split(".")[0]
+        if stem.lower() in _GENERIC_NAMES:
             return 1.0
         parts = words(" ".join(_NAME_PARTS.findall(stem)))
         return self.named if parts and self.asked.issuperset(parts) else 1.0

@@ -10,7 +10,7 @@ from tamis.engine import Allowed
 from tamis.filters import EVERYTHING, Filter
 from tamis.identifiers import wanted_names
 from tamis.model import Candidate, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty, Names
+from tamis.search.boost import NO_PENALTY, ArchivePenalty
 from tamis.search.calibrate import Logistic
 from tamis.search.expand import Expansion
 from tamis.search.places import CodePlaces
@@ -20,6 +20,7 @@ from tamis.search.retrieve import Reached
 from tamis.search.synonyms import NO_SYNONYMS, Synonyms
 from tamis.settings import SearchSettings
 
+_OF_FUSED = frozenset({"named", "file name", "aside", "coherence", "saturation"})  # they would reorder a lane
 Embed = Callable[[str], NDArray[np.float32]]
 
 
@@ -53,10 +54,16 @@ class Question:
         return replace(self, limit=most, without=self.without | {"rerank"})
 
     @property
-    def named_factor(self) -> Callable[[Candidate], float]:
-        """What it is worth to define or to be what the question names."""
-        factor, names = self.settings.named_boost, Names.of(wanted_names(self.text))
-        return lambda candidate: factor if names.fit(candidate.passage) else 1.0
+    def by_meaning_alone(self) -> "Question":
+        """The same without fusion: the meaning lane's order, but for recency and the archive (C30)."""
+        alone = replace(self.settings, keyword_weight=0.0, code_search_enabled=False, graph_weight=0.0)
+        return replace(self, settings=alone, without=self.without | _OF_FUSED)
+
+    def with_recency(self, wanted: bool) -> "Question":
+        """The same with what is recent raised, or without that."""
+        configured = self.settings.recency_profile
+        profile = "off" if not wanted else "code" if configured == "off" else configured
+        return replace(self, settings=replace(self.settings, recency_profile=profile))
 
     @property
     def code_places(self) -> CodePlaces:

@@ -4,7 +4,6 @@ import sys
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
@@ -43,10 +42,10 @@ def collapsed(candidates: Sequence[Candidate], best: Sequence[int]) -> list[Cand
 def _standing(best: Candidate, group: Sequence[Candidate]) -> Candidate:
     if len(group) == 1:
         return best
-    others = [each for candidate in group for each in (replace(candidate, also=()), *candidate.also)]
-    others = [each for each in others if each.passage.position != best.passage.position]
+    alone = (each.standing_for(()) if each.also else each for each in group if each is not best)
+    others = [*alone, *(each for candidate in group for each in candidate.also)]
     others.sort(key=lambda each: (-each.raw_score, each.passage.position))
-    return replace(best, also=tuple(others))
+    return best.standing_for(tuple(others))
 
 
 def without_overlap(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tamis.model import Candidate
-from tamis.search.boost import boosted, coherent, saturated
+from tamis.search.boost import boosted, by_path, coherent, saturated
 from tamis.search.calibrate import calibrated
 from tamis.search.diverse import diversified, same_meaning
+from tamis.search.names import with_named
 from tamis.search.near import near_texts
 from tamis.search.question import Means, Question
 from tamis.search.rerank import reranked
@@ -55,14 +56,16 @@ def _by_mmr(candidates: Sequence[Candidate], ask: Question, means: Means) -> Seq
 _LEAST_DIVERSIFIED: Final = 50
 
 STAGES: Final[Mapping[str, Stage]] = {
-    "named": lambda candidates, ask, _: boosted(candidates, "named", ask.named_factor),
+    "named": lambda candidates, ask, _: with_named(
+        candidates, ask.text, ask.settings.named_boost, ask.settings.candidate_depth
+    ),
     "file name": lambda candidates, ask, _: boosted(candidates, "file name", ask.code_places.name_factor),
     "aside": lambda candidates, ask, _: boosted(candidates, "aside", ask.code_places.aside_factor),
     "coherence": lambda candidates, ask, _: coherent(
         candidates, ask.settings.coherence, ask.settings.candidate_depth
     ),
     "recency": lambda candidates, ask, _: boosted(candidates, "recency", ask.recency_factor),
-    "archive": lambda candidates, ask, _: boosted(candidates, "archive", ask.archive.factor),
+    "archive": lambda candidates, ask, _: boosted(candidates, "archive", by_path(ask.archive.factor)),
     "saturation": lambda candidates, ask, _: saturated(candidates, ask.settings.saturation),
     "calibrate": lambda candidates, ask, means: calibrated(
         candidates, means.coverage(candidates), means.related, ask.settings.candidate_depth

@@ -47,10 +47,9 @@ def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filt
 
 
 def _candidates(snapshot: Snapshot, question: Question, models: Models, depth: int) -> list[Candidate]:
-    embed = models.embed
-    lanes = active_lanes(question, embed is not None)
+    embed, allowed = models.embed, snapshot.allow(question.filter)
+    lanes = active_lanes(question, allowed.known if embed else 0.0)
     vector = embed(question.text) if embed and "meaning" in lanes else None
-    allowed = snapshot.allow(question.filter)
     wording = word(snapshot, question, vector, embed, allowed)
     _, fused = gather(snapshot, question, wording, lanes, allowed, depth)
     return fused

@@ -249,7 +249,7 @@ def _write(directory: Path, name: str, arrays: Mapping[str, Array]) -> None:
 def known_vectors(directory: Path, fingerprint: str) -> dict[bytes, Array]:
     """The vectors that are there for terms, whichever run made them, in 16 bits a number."""
     known: dict[bytes, Array] = {}
-    for file in sorted(_files(directory)):
+    for file in sorted(vocabulary_files(directory)):
         arrays = _known(file, fingerprint)
         if arrays is not None:
             known |= zip(words.names_of(arrays), arrays["full"], strict=True)
@@ -258,12 +258,12 @@ def known_vectors(directory: Path, fingerprint: str) -> dict[bytes, Array]:
 
 def sweep(directory: Path, name: str) -> None:
     """Remove every vocabulary but the named one; what is mapped stays readable for whoever has it."""
-    for file in _files(directory):
+    for file in vocabulary_files(directory):
         if file.name != f"{name}.bin":
             file.unlink(missing_ok=True)
 
 
-def _files(directory: Path) -> Iterator[Path]:
+def vocabulary_files(directory: Path) -> Iterator[Path]:
     home = _home(directory)
     if home.is_dir():
         yield from (file for file in home.iterdir() if _OURS.fullmatch(file.name))

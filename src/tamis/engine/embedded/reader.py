@@ -78,12 +78,13 @@ class EmbeddedSnapshot:
         return self._counted(tuple(self._mask(segment, filter) for segment in self.view.segments))
 
     def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
-        chunks = documents = 0
+        chunks = documents = embedded = 0
         for segment, mask in zip(self.view.segments, masks, strict=True):
             places = segment.rows["document"] if mask is None else segment.rows["document"][mask]
             chunks += len(places)
+            embedded += len(places) if segment.record.dimension else 0
             documents += int(np.count_nonzero(np.diff(places, prepend=-1)))  # places ascend with rows
-        return Allowed(Rows(masks), chunks, documents)
+        return Allowed(Rows(masks), chunks, documents, embedded / chunks if chunks else 1.0)
 
     def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
         living = segment.living()
@@ -100,18 +101,20 @@ class EmbeddedSnapshot:
 
     def documents(self, filter: Filter) -> list[str]:
         """The paths of the living documents that a filter about documents lets through."""
-        return sorted(
-            facts.path
-            for segment in self.view.segments
-            for place, facts in self._facts(segment).items()
-            if not dead_documents(segment.record)[place] and allows(filter, facts, "", None)
-        )
+        return sorted(facts.path for facts in self.facts() if allows(filter, facts, "", None))
+
+    def facts(self) -> Iterator[Facts]:
+        """What filters may ask of every living document."""
+        for segment in self.view.segments:
+            dead = dead_documents(segment.record)
+            yield from (facts for place, facts in self._facts(segment).items() if not dead[place])
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
         nearest = vectors.nearest_then_masked if allowed.late else vectors.nearest
         for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
-            hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
+            if segment.record.dimension:
+                hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
         return hits
 
     def words(
@@ -222,8 +225,12 @@ class EmbeddedSnapshot:
 
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
         segments = self.view.segments
-        found = [segments[at].vectors["full"][row] for at, row in self._places(positions)]
-        return np.array(found, np.float32)
+        width = max((segment.record.dimension for segment in segments), default=0)
+        found = np.zeros((len(positions), width), np.float32)
+        for number, (at, row) in enumerate(self._places(positions)):
+            if segments[at].record.dimension:
+                found[number] = segments[at].vectors["full"][row]
+        return found
 
     def coverage(
         self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
@@ -242,13 +249,13 @@ class EmbeddedSnapshot:
 
     def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """Number of the segment and row of each chunk."""
-        paths = sorted({path for path, _ in positions})
-        documents = {each.path: each for each in store.documents_at(self.connection, paths)}
-        return [self._place(documents[path], ordinal) for path, ordinal in positions]
+        documents = store.places_at(self.connection, sorted({path for path, _ in positions}))
+        first = {path: self._first_row(*where) for path, where in documents.items()}
+        return [(first[path][0], first[path][1] + ordinal) for path, ordinal in positions]
 
-    def _place(self, document: store.DocumentRecord, ordinal: int) -> tuple[int, int]:
-        at = self._number[document.segment]
-        return at, int(self.view.segments[at].starts[document.place]) + ordinal
+    def _first_row(self, segment: int, place: int) -> tuple[int, int]:
+        at = self._number[segment]
+        return at, int(self.view.segments[at].starts[place])
 
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
         return store.parents(self.connection, wanted)
@@ -371,7 +378,12 @@ class Reader:
         """
         documents, chunks = store.count(connection)
         state = IndexState(
-            facts["generation"], documents, chunks, facts["pending"], iso_time(facts["built_at"])
+            facts["generation"],
+            documents,
+            chunks,
+            facts["pending"],
+            iso_time(facts["built_at"]),
+            store.pending_chunks(connection, facts),
         )
         view = self._view
         earlier = view if view and view.state.generation <= state.generation else None

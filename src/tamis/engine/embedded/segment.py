@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine.embedded import words
-from tamis.engine.embedded.arrays import Truncated, map_arrays, sync_folder, write_arrays
+from tamis.engine.embedded.arrays import Truncated, map_arrays, spoiled, sync_folder, write_arrays
 from tamis.engine.embedded.store import SegmentRecord
 from tamis.errors import IndexDamaged
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Tag, Type
@@ -28,6 +28,7 @@ from tamis.model import Facts
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+FILES: Final = ("rows", "words", "code", "vectors")
 _PARTIAL: Final = "partial-"
 _OURS: Final = re.compile(rf"(?:{_PARTIAL})?[0-9a-f]{{32}}")
 _CACHED_FILTERS: Final = 64
@@ -69,8 +70,16 @@ def sweep(home: Path, known: set[str]) -> None:
     Only what can be ours by its name: somebody may have given us a folder with things of their own.
     """
     for entry in home.iterdir():
-        if entry.name not in known and _OURS.fullmatch(entry.name) and not entry.is_symlink():
+        if entry.name not in known and is_ours(entry):
             shutil.rmtree(entry, ignore_errors=True)
+
+
+def is_ours(entry: Path) -> bool:
+    return bool(_OURS.fullmatch(entry.name)) and not entry.is_symlink()
+
+
+def file_of(directory: Path, record: SegmentRecord, name: str) -> Path:
+    return directory / "segments" / record.folder / f"{name}.bin"
 
 
 class Segment:
@@ -103,11 +112,17 @@ class Segment:
         return np.searchsorted(self.rows["document"], np.arange(self.record.documents + 1))
 
     def _map(self, name: str) -> dict[str, Array]:
-        folder = self.directory / "segments" / self.record.folder
         try:
-            return map_arrays(folder / f"{name}.bin")
+            return map_arrays(file_of(self.directory, self.record, name))
         except Truncated as error:
             raise IndexDamaged(self.directory, f"{self.record.folder}/{error}") from error
+
+    def check_sums(self) -> None:
+        """See that every byte is as it was written, before rows are copied on: a copy's sums are right."""
+        for name in FILES:
+            if spoiled(file_of(self.directory, self.record, name)):
+                detail = f"{self.record.folder}/{name}.bin is not as it was written"
+                raise IndexDamaged(self.directory, detail)
 
     def mask(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
         """Which rows the filter allows. `documents` are the living ones by place; the rest do not matter."""

@@ -5,6 +5,7 @@ that brings their documents, so that a crash at any instant leaves the last gene
 """
 
 import errno
+import hashlib
 import json
 import re
 import shutil
@@ -28,24 +29,38 @@ from tamis.errors import (
     rebuild_command,
     storage_faults,
 )
-from tamis.model import INDEX_FOLDER, Chunk, Facts, Link, Parent, Passage, Skipped
+from tamis.model import (
+    INDEX_FOLDER,
+    Chunk,
+    Document,
+    Facts,
+    FrontMatter,
+    Link,
+    Parent,
+    Passage,
+    Skipped,
+)
 
 Connection = sqlite3.Connection
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 _SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
 _BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 _FOLDER: Final = re.compile(r"[0-9a-f]{32}")
-_OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
+_WITHOUT_VECTORS: Final = (
+    "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
+)
+OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
+_FACTS: Final = ("generation", "pending", "built_at", "identity")  # that every index has
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE segments (
     id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL,
-    documents INTEGER NOT NULL, dead BLOB NOT NULL,
+    documents INTEGER NOT NULL, dead BLOB NOT NULL, dimension INTEGER NOT NULL,
     revision INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE documents (
@@ -53,7 +68,8 @@ CREATE TABLE documents (
     chunks INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL, read_ns INTEGER NOT NULL, hash BLOB NOT NULL, title TEXT NOT NULL,
     author TEXT NOT NULL, category TEXT NOT NULL, modified REAL NOT NULL, tags TEXT NOT NULL,
-    aliases TEXT NOT NULL, recipe TEXT NOT NULL
+    aliases TEXT NOT NULL, keywords TEXT NOT NULL, description TEXT NOT NULL, warning TEXT NOT NULL,
+    recipe TEXT NOT NULL, sum BLOB NOT NULL DEFAULT x''
 );
 CREATE INDEX documents_by_segment ON documents (segment, place);
 CREATE TABLE chunks (
@@ -101,6 +117,7 @@ class SegmentRecord:
     rows: int
     documents: int
     dead: bytes  # a bit for each document of the segment that is gone
+    dimension: int = 0  # of its vectors; 0 for one that has none, or none yet
     revision: int = 0  # counts changes to what filters ask of its documents
 
 
@@ -132,8 +149,9 @@ def open_reader(directory: Path) -> Connection:
     if not exists(directory):
         raise IndexMissing(directory.parent if directory.name == INDEX_FOLDER else directory)
     with database_faults(directory):
-        address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
-        connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            _read_only(directory), uri=True, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
             _check_version(connection, directory)
@@ -143,14 +161,37 @@ def open_reader(directory: Path) -> Connection:
         return connection
 
 
+def _read_only(directory: Path) -> str:
+    return f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
+
+
 def model_of(directory: Path) -> str:
     """The model an index was made with, as far as even a damaged one tells."""
     try:
         with closing(sqlite3.connect(directory / "index.db")) as connection:
             row = connection.execute("SELECT value FROM facts WHERE name = 'model'").fetchone()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return ""
     return str(row[0]) if row else ""
+
+
+def format_of(directory: Path) -> int:
+    """The format that an index says it has; 0 where it cannot be read."""
+    try:
+        with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
+            return _version(connection)[1]
+    except sqlite3.Error:
+        return 0
+
+
+def flaws(connection: Connection, *, full: bool) -> list[str]:
+    """What is wrong with index.db itself; `full` has SQLite compare every index with its table as well."""
+    check = "integrity_check" if full else "quick_check"
+    found = [message for (message,) in connection.execute(f"PRAGMA {check}(10)") if message != "ok"]
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    missing = [name for name in re.findall(r"CREATE \w+ (\w+)", _SCHEMA) if name not in there]
+    facts_missing = [] if missing else [name for name in _FACTS if name not in facts(connection)]
+    return [*found, *(f"it has no {name}" for name in (*missing, *facts_missing))]
 
 
 def _create(file: Path) -> None:
@@ -167,9 +208,7 @@ def _create(file: Path) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            set_facts(
-                connection, {"generation": 0, "pending": 0, "built_at": 0.0, "identity": uuid.uuid4().hex}
-            )
+            set_facts(connection, dict(zip(_FACTS, (0, 0, 0.0, uuid.uuid4().hex), strict=True)))
         # Last: the log would have to be emptied on closing, and on a full disk that fails without a word.
         connection.execute("PRAGMA journal_mode = WAL")
     partial.replace(file)
@@ -235,6 +274,8 @@ def database_faults(directory: Path) -> Iterator[None]:
                 hint="check its permissions, or choose another place with --index-dir",
             ) from error
         raise IndexDamaged(directory, str(error)) from error
+    except UnicodeDecodeError as error:  # of what SQLite says, too: it quotes what it found
+        raise IndexDamaged(directory, "index.db holds text that is none") from error
 
 
 def facts(connection: Connection) -> dict[str, Any]:
@@ -251,7 +292,9 @@ def generation(connection: Connection) -> int:
 
 
 def segments(connection: Connection) -> list[SegmentRecord]:
-    rows = connection.execute("SELECT id, folder, rows, documents, dead, revision FROM segments ORDER BY id")
+    rows = connection.execute(
+        "SELECT id, folder, rows, documents, dead, dimension, revision FROM segments ORDER BY id"
+    )
     records = [SegmentRecord(*row) for row in rows]
     if not all(_FOLDER.fullmatch(record.folder) for record in records):
         # Folders are removed by these names: an index.db from a stranger must not lead anywhere else.
@@ -259,10 +302,48 @@ def segments(connection: Connection) -> list[SegmentRecord]:
     return records
 
 
+def folders(directory: Path) -> set[str]:
+    """The folders of the segments that the newest generation has."""
+    with closing(open_reader(directory)) as connection, database_faults(directory):
+        return {record.folder for record in segments(connection)}
+
+
 def count(connection: Connection) -> tuple[int, int]:
     """Documents that have text, and chunks."""
     counted = connection.execute("SELECT count(*), total(chunks) FROM documents WHERE chunks > 0").fetchone()
     return counted[0], int(counted[1])
+
+
+def pending_chunks(connection: Connection, facts: Mapping[str, Any]) -> int:
+    """Chunks that have no vector yet. An index that knows its model and has no dimension wants none."""
+    if "model" in facts and not facts.get("dimension"):
+        return 0
+    row = connection.execute(f"SELECT total(d.chunks) {_WITHOUT_VECTORS}").fetchone()
+    return int(row[0])
+
+
+def pending_documents(connection: Connection) -> list[tuple[str, int, float, int]]:
+    """The documents without vectors: path, chunks, date, and how many links look for a name of theirs.
+
+    Links are counted by name and not resolved: this only decides who is embedded first.
+    """
+    rows = connection.execute(f"SELECT d.id, d.path, d.chunks, d.modified {_WITHOUT_VECTORS}").fetchall()
+    wanted = dict(connection.execute("SELECT name, count(*) FROM links GROUP BY name"))
+    linked: dict[int, int] = {}
+    for name, document in connection.execute("SELECT name, document FROM names"):
+        if name in wanted:
+            linked[document] = linked.get(document, 0) + wanted[name]
+    return [(path, chunks, modified, linked.get(key, 0)) for key, path, chunks, modified in rows]
+
+
+def texts_to_embed(connection: Connection, paths: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
+    """Of documents, in the order of their chunks: the title, the headings above, the text."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    columns = "d.path, c.ordinal, d.title, c.header_path, c.content"
+    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
+    for path, _, *texts in sorted(_select(connection, tables, "d.path", paths)):
+        found.setdefault(path, []).append((texts[0], texts[1], texts[2]))
+    return found
 
 
 def file_states(connection: Connection) -> dict[str, FileState]:
@@ -299,6 +380,31 @@ def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
         for key, tags, *columns, names, parent, title in rows:
             found[key] = Passage(*columns, *[_texts(tags), _texts(names), parent, title])
     return found
+
+
+def as_written(connection: Connection, keys: Sequence[int]) -> dict[int, tuple[Document, Chunk]]:
+    """Chunks as they were when they were written, each with as much of its document as its rows know of."""
+    columns = (
+        "c.id, d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
+        " d.description, c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
+        " c.names, c.parent"
+    )
+    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
+    return {row[0]: _as_written(row) for row in _select(connection, tables, "c.id", keys)}
+
+
+def _as_written(row: Sequence[Any]) -> tuple[Document, Chunk]:
+    _, path, title, author, category, modified, tags, aliases, keywords, description, *chunk = row
+    *columns, names, parent = chunk
+    front = FrontMatter(
+        description=description,
+        keywords=_texts(keywords),
+        tags=_texts(tags),
+        aliases=_texts(aliases),
+        author=author,
+        category=category,
+    )
+    return Document(path, title, front, modified, ()), Chunk(*columns, *[_texts(names), parent])
 
 
 def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
@@ -383,11 +489,18 @@ class DocumentRecord:
 
 
 _DOCUMENT: Final = "d.id, d.path, d.segment, d.place, d.aliases"
+_PLACE: Final = "path, id, segment, place FROM documents"
 _LINK: Final = "l.type, l.target, l.anchor, l.ordinal, l.name"
 
 
 def documents_at(connection: Connection, paths: Sequence[str]) -> list[DocumentRecord]:
     return [_document(row) for row in _select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)]
+
+
+def places_at(connection: Connection, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The segment of documents, and their place in it."""
+    rows = _select(connection, "d.path, d.segment, d.place FROM documents d", "d.path", paths)
+    return {path: (segment, place) for path, segment, place in rows}
 
 
 def documents_named(connection: Connection, names: Sequence[str]) -> list[DocumentRecord]:
@@ -399,6 +512,10 @@ def documents_named(connection: Connection, names: Sequence[str]) -> list[Docume
 def names(connection: Connection, documents: Sequence[int]) -> list[str]:
     """What these documents are called."""
     return sorted({name for (name,) in _select(connection, "n.name FROM names n", "n.document", documents)})
+
+
+def names_by_document(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, str]]:
+    return _select(connection, "n.document, n.name FROM names n", "n.document", documents)
 
 
 def links_from(connection: Connection, documents: Sequence[int]) -> list[tuple[DocumentRecord, Link, str]]:
@@ -445,11 +562,54 @@ def remove_documents(connection: Connection, paths: Sequence[str]) -> list[tuple
             f"SELECT id, segment, place FROM documents WHERE path IN ({_marks(some)})", some
         ).fetchall()
         ids = [row[0] for row in rows]
-        for table in _OF_DOCUMENTS:
+        for table in OF_DOCUMENTS:
             connection.execute(f"DELETE FROM {table} WHERE document IN ({_marks(ids)})", ids)
         connection.execute(f"DELETE FROM documents WHERE id IN ({_marks(ids)})", ids)
         places += [(segment, place) for _, segment, place in rows]
     return places
+
+
+# What a document's checksum covers: all that is stored for it but where its rows are, which others know too.
+_SUMMED: Final = (
+    "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash, d.title, d.author,"
+    " d.category, d.modified, d.tags, d.aliases, d.keywords, d.description, d.warning, d.recipe"
+    " FROM documents d WHERE d.id",
+    "c.document, c.ordinal, c.type, c.language, c.start_line, c.end_line, c.header_path, c.content,"
+    " c.text_hash, c.names, c.parent FROM chunks c WHERE c.document",
+    "p.document, p.number, p.header_path, p.start_line, p.end_line, p.content FROM parents p"
+    " WHERE p.document",
+    "l.document, l.ordinal, l.type, l.target, l.anchor, l.name FROM links l WHERE l.document",
+    "n.document, n.name FROM names n WHERE n.document",
+)
+
+
+def sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
+    """The checksums that documents should have, by their keys. Reads texts as bytes: they may be none."""
+    rows: dict[int, list[bytes]] = {key: [] for key in documents}
+    connection.text_factory = bytes
+    try:
+        for number, table in enumerate(_SUMMED):
+            for some in _portions(documents):
+                for key, *values in connection.execute(f"SELECT {table} IN ({_marks(some)})", some):
+                    rows[key].append(repr((number, values)).encode())
+    finally:
+        connection.text_factory = str
+    return {key: hashlib.blake2b(b"".join(sorted(own)), digest_size=16).digest() for key, own in rows.items()}
+
+
+def stored_sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
+    return dict(_select(connection, "d.id, d.sum FROM documents d", "d.id", documents))
+
+
+def set_sums(connection: Connection, documents: Sequence[int]) -> None:
+    rows = ((own, key) for key, own in sums(connection, documents).items())
+    connection.executemany("UPDATE documents SET sum = ? WHERE id = ?", rows)
+
+
+def remove_orphans(connection: Connection) -> None:
+    """Delete what belongs to documents that are not there."""
+    for table in OF_DOCUMENTS:
+        connection.execute(f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)")
 
 
 def update_state(connection: Connection, path: str, state: FileState, modified: float) -> bool:
@@ -467,10 +627,12 @@ def update_state(connection: Connection, path: str, state: FileState, modified: 
     return bool(modified != before)
 
 
-def add_segment(connection: Connection, folder: str, rows: int, documents: int, dead: bytes) -> int:
+def add_segment(
+    connection: Connection, folder: str, rows: int, documents: int, dead: bytes, dimension: int
+) -> int:
     made = connection.execute(
-        "INSERT INTO segments (folder, rows, documents, dead) VALUES (?, ?, ?, ?)",
-        (folder, rows, documents, dead),
+        "INSERT INTO segments (folder, rows, documents, dead, dimension) VALUES (?, ?, ?, ?, ?)",
+        (folder, rows, documents, dead, dimension),
     )
     return int(made.lastrowid or 0)
 
@@ -485,10 +647,12 @@ def drop_segments(connection: Connection, ids: Sequence[int]) -> None:
 
 def segment_paths(connection: Connection, ids: Sequence[int]) -> list[tuple[str, int, int, int]]:
     """Path, key, segment and place of the living documents of some segments."""
-    rows = connection.execute(
-        f"SELECT path, id, segment, place FROM documents WHERE segment IN ({_marks(ids)})", ids
-    )
-    return rows.fetchall()
+    return list(_select(connection, _PLACE, "segment", ids))
+
+
+def document_places(connection: Connection, paths: Sequence[str]) -> list[tuple[str, int, int, int]]:
+    """The same of some documents."""
+    return list(_select(connection, _PLACE, "path", paths))
 
 
 def move_documents(connection: Connection, moves: Iterable[tuple[int, int, int]]) -> None:
@@ -497,9 +661,14 @@ def move_documents(connection: Connection, moves: Iterable[tuple[int, int, int]]
 
 
 def clear(connection: Connection) -> None:
-    for table in (*_OF_DOCUMENTS, "documents", "segments", "skipped"):
+    for table in (*OF_DOCUMENTS, "documents", "segments", "skipped"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')")
+
+
+def warnings(connection: Connection) -> dict[str, str]:
+    """What was odd about reading documents, by path."""
+    return dict(connection.execute("SELECT path, warning FROM documents WHERE warning != '' ORDER BY path"))
 
 
 def replace_skipped(connection: Connection, skipped: Iterable[Skipped]) -> None:

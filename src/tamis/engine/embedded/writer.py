@@ -27,12 +27,12 @@ from tamis.engine.embedded.segment import (
     write_segment,
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
-from tamis.errors import IndexDamaged, StorageFault, storage_faults
+from tamis.errors import BadFolder, IndexDamaged, StorageFault, storage_faults
 from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
 from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
 from tamis.model import INDEX_FOLDER, Chunk, Document, Skipped
-from tamis.text import text_hash, word_numbers
+from tamis.text import storable, text_hash, word_numbers
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
@@ -49,9 +49,21 @@ class Prepared:
     vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A document that can be found by its words and still waits for its vectors."""
+
+    path: str
+    chunks: int
+    modified: float
+    linked: int  # how many links look for a name of its
+
+
 _OURS: Final = re.compile(
-    r"\.gitignore|(?:writer|concepts)\.lock|segments|concepts|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?"
+    r"\.gitignore|(?:writer|watch|concepts)\.lock|segments|concepts|anew"
+    r"|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?"
 )
+ASIDE: Final = "anew"  # where an index is made that is to take the place of a damaged one
 
 
 class Writer:
@@ -99,10 +111,32 @@ class Writer:
         with self._generation(pending=pending):
             self._bury([prepared.document.path for prepared in ordered])
             rows = sum(len(prepared.document.chunks) for prepared in ordered)
-            none_dead = pack_dead(np.zeros(len(ordered), np.bool_))
-            segment = store.add_segment(self.connection, folder, rows, len(ordered), none_dead)
+            segment = self._register(folder, rows, len(ordered), ordered[0].vectors.shape[1])
             for place, prepared in enumerate(ordered):
                 first = self._insert(prepared, segment, place, first)
+            self._sum_up([prepared.document.path for prepared in ordered])
+        self._merge(_MOST_SEGMENTS)
+
+    def waiting(self) -> list[Waiting]:
+        """The documents that have no vectors yet."""
+        return [Waiting(*row) for row in store.pending_documents(self.connection)]
+
+    def texts_of(self, paths: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
+        return store.texts_to_embed(self.connection, paths)
+
+    def embed(self, vectors_of: Mapping[str, NDArray[np.float32]]) -> None:
+        """Give documents their vectors: their rows move, as they are, to a segment that has some."""
+        documents = sorted(store.document_places(self.connection, list(vectors_of)))
+        held = {segment for _, _, segment, _ in documents}
+        records = [record for record in store.segments(self.connection) if record.id in held]
+        files = _merged_files([Segment(self.directory, record) for record in records], documents)
+        together = np.concatenate([vectors_of[path] for path, *_ in documents])
+        files["vectors"] = vectors.encode(together)
+        folder = write_segment(self.directory / "segments", files)
+        with self._generation():
+            self._mark_dead([(segment, place) for _, _, segment, place in documents])
+            new = self._register(folder, len(together), len(documents), together.shape[1])
+            self._move(new, documents)
         self._merge(_MOST_SEGMENTS)
 
     def remove(self, paths: Sequence[str]) -> None:
@@ -114,15 +148,23 @@ class Writer:
         """Record new times of files whose content is as it was."""
         with self._transaction():
             moved = [store.update_state(self.connection, *file) for file in files]
+            self._sum_up([path for path, _, _ in files])
             if any(moved):
                 self._count_generation()
 
-    def finish(self, skipped: Sequence[Skipped]) -> int:
-        """The run is complete: nothing is pending. Returns the generation."""
-        self._merge(_MOST_AFTER_RUN)
+    def finish(self, skipped: Sequence[Skipped]) -> None:
+        """Every file is in: nothing is pending but vectors."""
+        self.tidy()
         with self._transaction():
             store.replace_skipped(self.connection, skipped)
             store.set_facts(self.connection, {"pending": 0, "built_at": time.time()})
+
+    def tidy(self) -> None:
+        """Leave few segments for searches to meet."""
+        self._merge(_MOST_AFTER_RUN)
+
+    @property
+    def generation(self) -> int:
         return store.generation(self.connection)
 
     @contextmanager
@@ -153,6 +195,9 @@ class Writer:
             "modified": document.modified,
             "tags": store.stored_texts(document.front.tags),
             "aliases": store.stored_texts(document.front.aliases),
+            "keywords": store.stored_texts(document.front.keywords),
+            "description": document.front.description,
+            "warning": storable(document.warning),
             **{name: getattr(prepared.state, name) for name in FileState.__slots__},
         }
         key = store.add_document(self.connection, columns)
@@ -166,16 +211,37 @@ class Writer:
         store.add_names(self.connection, key, names_of(document.path, document.front.aliases))
         return first + len(chunks)
 
+    def _sum_up(self, paths: Sequence[str]) -> None:
+        keys = [key for _, key, _, _ in store.document_places(self.connection, paths)]
+        store.set_sums(self.connection, keys)
+
     def _bury(self, paths: Sequence[str]) -> None:
+        self._mark_dead(store.remove_documents(self.connection, paths))
+
+    def _mark_dead(self, gone: Sequence[tuple[int, int]]) -> None:
         places: dict[int, list[int]] = {}
-        for segment, place in store.remove_documents(self.connection, paths):
+        for segment, place in gone:
             places.setdefault(segment, []).append(place)
         for record in store.segments(self.connection):
             if record.id in places:
                 store.set_dead(self.connection, record.id, with_dead(record, places[record.id]))
 
+    def _register(self, folder: str, rows: int, documents: int, dimension: int) -> int:
+        none_dead = pack_dead(np.zeros(documents, np.bool_))
+        return store.add_segment(self.connection, folder, rows, documents, none_dead, dimension)
+
+    def _move(self, segment: int, documents: Sequence[tuple[str, int, int, int]]) -> None:
+        moves = ((segment, place, key) for place, (_, key, _, _) in enumerate(documents))
+        store.move_documents(self.connection, moves)
+
     def _merge(self, most: int) -> None:
-        chosen = segments_to_merge(store.segments(self.connection), most)
+        """Rows with vectors and rows that still wait for theirs stay apart."""
+        records = store.segments(self.connection)
+        for dimension in {record.dimension for record in records}:
+            alike = [record for record in records if record.dimension == dimension]
+            self._merge_all(segments_to_merge(alike, most), dimension)
+
+    def _merge_all(self, chosen: Sequence[SegmentRecord], dimension: int) -> None:
         if not chosen:
             return
         documents = sorted(store.segment_paths(self.connection, [record.id for record in chosen]))
@@ -184,11 +250,8 @@ class Writer:
         with self._generation():
             store.drop_segments(self.connection, [record.id for record in chosen])
             if documents:
-                none_dead = pack_dead(np.zeros(len(documents), np.bool_))
                 rows = len(merged["rows"]["chunk"])
-                new = store.add_segment(self.connection, folder, rows, len(documents), none_dead)
-                moves = ((new, place, key) for place, (_, key, _, _) in enumerate(documents))
-                store.move_documents(self.connection, moves)
+                self._move(self._register(folder, rows, len(documents), dimension), documents)
         self._obsolete += [record.folder for record in chosen]
         if not self.connection.in_transaction:
             self._remove_obsolete()
@@ -213,8 +276,7 @@ def open_for_writing(
 
     With `discard`, what is there is thrown away unread: the way out of a damaged index.
     """
-    with storage_faults(directory):
-        _make_folder(directory)
+    make_folder(directory)
     with (
         writer_lock(directory, timeout, waiting),
         store.database_faults(directory),
@@ -232,6 +294,17 @@ def open_for_writing(
             connection.close()
 
 
+@contextmanager
+def sole_watcher(directory: Path) -> Iterator[Callable[[], bool]]:
+    """Be the one who watches the files of an index, which need not be there yet.
+
+    Gives a way to ask whether we still are. Where another process is, that is an `IndexLocked`.
+    """
+    make_folder(directory)
+    with writer_lock(directory, 0, lambda _: None, "watch.lock") as held:
+        yield held
+
+
 def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
     """See that every segment opens: adding to an index that cannot be searched would only hide it."""
     try:
@@ -241,20 +314,26 @@ def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
         raise IndexDamaged(directory, f"{error.filename} is missing") from error
 
 
-def _make_folder(directory: Path) -> None:
+def make_folder(directory: Path) -> None:
     """Make the index's folder, or check that the one that is there can be it."""
-    fault = _unfit(directory)
-    if fault:
-        hint = "move it away, or choose another place with --index-dir or TAMIS_INDEX_DIR"
-        raise StorageFault(f"{directory} {fault}", hint=hint)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not any(directory.iterdir()):
-        (directory / ".gitignore").write_text("*\n", encoding="ascii")
-    (directory / "segments").mkdir(mode=0o700, exist_ok=True)
-    sync_folder(directory)
+    with storage_faults(directory):
+        fault = unfit(directory)
+        if fault:
+            hint = "move it away, or choose another place with --index-dir or TAMIS_INDEX_DIR"
+            raise StorageFault(f"{directory} {fault}", hint=hint)
+        if (directory / "segments").is_dir():  # made last
+            return
+        inside = directory.name == INDEX_FOLDER
+        if inside and not directory.parent.is_dir():  # a folder that was deleted must not come back by us
+            raise BadFolder(f"{directory.parent} does not exist", hint="give the folder to search")
+        directory.mkdir(mode=0o700, parents=not inside, exist_ok=True)
+        if not any(directory.iterdir()):
+            (directory / ".gitignore").write_text("*\n", encoding="ascii")
+        (directory / "segments").mkdir(mode=0o700, exist_ok=True)
+        sync_folder(directory)
 
 
-def _unfit(directory: Path) -> str:
+def unfit(directory: Path) -> str:
     """Why a folder cannot hold an index. A checkout may come with links that lead elsewhere."""
     if directory.name == INDEX_FOLDER and directory.is_symlink():
         return "is a link"
@@ -264,6 +343,10 @@ def _unfit(directory: Path) -> str:
         return "has a link for its segments"
     if (directory / "concepts").is_symlink():
         return "has a link for its concepts"
+    if (directory / ASIDE).is_symlink():
+        return "has a link for what is made anew"
+    if any((directory / f"{name}.lock").is_symlink() for name in ("writer", "watch", "concepts")):
+        return "has a link for a lock"
     strange = (
         [name for name in os.listdir(directory) if not _OURS.fullmatch(name)] if directory.exists() else []
     )
@@ -300,7 +383,7 @@ def _segment_files(
     batch: Sequence[Prepared], first: int, boosts: Mapping[str, float]
 ) -> dict[str, dict[str, Any]]:
     """The arrays of a new segment; `batch` is in the order of paths."""
-    lanes = _Lanes(boosts)
+    lanes = Lanes(boosts)
     place_of_row: list[int] = []
     codes: list[tuple[int, int]] = []
     for place, prepared in enumerate(batch):
@@ -320,7 +403,7 @@ def _segment_files(
     return {"rows": rows, **lanes.files(), "vectors": vectors.encode(together)}
 
 
-class _Lanes:
+class Lanes:
     """The postings of the words lane and of the code lane, filled row by row."""
 
     def __init__(self, boosts: Mapping[str, float]) -> None:
@@ -371,6 +454,8 @@ def _merged_files(
     segments: Sequence[Segment], documents: Sequence[tuple[str, int, int, int]]
 ) -> dict[str, dict[str, Any]]:
     """The arrays of some segments as one, living rows only. `documents` are in the order of paths."""
+    for segment in segments:
+        segment.check_sums()
     new_place = {segment.record.id: np.full(segment.record.documents, -1, np.int64) for segment in segments}
     for place, (_, _, segment_id, old) in enumerate(documents):
         new_place[segment_id][old] = place

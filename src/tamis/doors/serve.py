@@ -1,0 +1,80 @@
+"""How a server runs and, above all, how it ends: at once, whatever its threads are doing.
+
+An index has one commit point, so nothing is lost when we go: what was being indexed is indexed next time.
+"""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TextIO
+
+from tamis.errors import UsageError
+from tamis.folders import Folder
+
+log = logging.getLogger("tamis.mcp")
+
+
+def serve_stdio(folders: Sequence[Folder]) -> NoReturn:
+    """Until the client closes its end, or is gone."""
+    heard, told = _take_pipes()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    from tamis.doors.mcp import Desk, run_stdio
+
+    desk = Desk(folders, folders[0].settings.server)
+    _run(lambda: run_stdio(desk, heard, told), desk.close)
+
+
+def serve_http(folders: Sequence[Folder], where: str, token: str | None, others: Sequence[str]) -> NoReturn:
+    """Until we are told to stop."""
+    from tamis.doors.listen import check_token, listen, read_address, with_token
+    from tamis.doors.mcp import HTTP_PATH, Desk, http_application
+
+    address, settings = read_address(where), folders[0].settings.server
+    check_token(address, token)
+    desk = Desk(folders, settings)
+    application = http_application(desk, (address.host, *others))
+    application = with_token(application, token) if token else application
+    _run(lambda: listen(application, address, HTTP_PATH), desk.close)
+
+
+def _take_pipes() -> tuple[TextIO, TextIO]:
+    """The client's two pipes, for the protocol alone and for good; what anything else prints goes to stderr.
+
+    The SDK would do so while it serves and give them back at the end, when threads may still be printing.
+    """
+    try:
+        heard = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+        told = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+    except OSError as error:
+        raise UsageError(
+            "standard input, output and error must be open: a client talks to tamis mcp over them",
+            hint="start it from a client (run: tamis install), or over HTTP: tamis mcp --http 127.0.0.1:7172",
+        ) from error
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return heard, told
+
+
+def _run(serve: Callable[[], None], close: Callable[[], None]) -> NoReturn:
+    """Serve, then leave without waiting for threads that nobody waits for any more."""
+    try:
+        serve()
+    except KeyboardInterrupt:
+        log.info("interrupted")
+    close()
+    sys.stderr.flush()
+    logging.shutdown()
+    os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """A client that was killed may have left its end of the pipe open in another process."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    log.warning("the client is gone")
+    os._exit(0)

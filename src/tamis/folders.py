@@ -1,0 +1,54 @@
+"""Which folders a server serves. Light: nothing here reads an index."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tamis.errors import UsageError
+from tamis.ingest.roots import chosen_roots
+from tamis.settings import Settings, load
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A root to be served: what it is called, where it is, how it is read."""
+
+    name: str
+    path: Path
+    settings: Settings
+    index_dir: Path | None = None
+
+
+def served(
+    roots: Sequence[str],
+    *,
+    model: str | None = None,
+    config: str | None = None,
+    index_dir: str | None = None,
+) -> tuple[Folder, ...]:
+    """The folders that were given, or the current one where none was."""
+    if index_dir and len(roots) > 1:
+        raise UsageError("one --index-dir for several roots", hint="leave it out, or serve one root")
+    paths = chosen_roots(roots)
+    flags = {"model.name": model} if model else {}
+    file, place = Path(config) if config else None, Path(index_dir) if index_dir else None
+    return tuple(
+        Folder(name, path, load(path, flags, config=file), place)
+        for name, path in zip(names_of(paths), paths, strict=True)
+    )
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """Their last parts; with a number where two are the same. No name is empty or has a slash in it."""
+    plain = [path.name or "root" for path in paths]
+    seen: Counter[str] = Counter()
+    names: list[str] = []
+    for name in plain:
+        while True:
+            seen[name] += 1
+            chosen = name if seen[name] == 1 else f"{name}-{seen[name]}"
+            if chosen not in names and (chosen == name or chosen not in plain):
+                break
+        names.append(chosen)
+    return names

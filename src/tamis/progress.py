@@ -1,0 +1,19 @@
+"""Who watches an indexing run."""
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told how many files, or passages, there are; then of each; and of what else there is to say."""
+
+    def start(self, total: int, what: str = "files") -> None: ...
+    def advance(self, path: str, by: int = 1) -> None: ...
+    def note(self, message: str) -> None: ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    def start(self, total: int, what: str = "files") -> None: ...
+    def advance(self, path: str, by: int = 1) -> None: ...
+    def note(self, message: str) -> None: ...

@@ -1,0 +1,261 @@
+"""Several roots, asked as one: what a server holds. Nothing is opened before it is asked for."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from tamis.corpus import Corpus
+from tamis.engine.embedded import store
+from tamis.errors import BadFilter, IndexMissing, UsageError
+from tamis.filters import EVERYTHING
+from tamis.folders import Folder
+from tamis.languages import CHUNK_TYPES, LANGUAGES
+from tamis.live import Freshness, LiveCorpus, Watch
+from tamis.model import Found, Plain, Related, Result
+from tamis.passages import Excerpt, Wanted, document_text, excerpt
+
+_MOST: Final = 100  # results of one question
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A result, and the root that it is below."""
+
+    root: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the results of a question, in order, and what to know about them."""
+
+    results: tuple[Located, ...]
+    has_more: bool
+    freshness: Freshness
+    generations: tuple[int, ...]  # of the indexes that answered
+    hints: tuple[str, ...] = ()
+    related: tuple[tuple[str, Related], ...] | None = None  # None: not asked for
+
+
+@dataclass(frozen=True, slots=True)
+class RootStatus(Plain):
+    """What is indexed below a root."""
+
+    root: str
+    path: str
+    documents: int
+    chunks: int
+    generation: int
+    built_at: str
+    age_seconds: int
+    pending_files: int
+    skipped: dict[str, int]  # how many by reason
+    model: str
+    workspaces: tuple[str, ...]
+
+
+class Roots:
+    """Safe to use from several threads."""
+
+    def __init__(self, folders: Sequence[Folder]) -> None:
+        self._live = {
+            each.name: LiveCorpus(each.path, each.settings, each.index_dir) for each in folders
+        }  # fmt: skip
+
+    def close(self) -> None:
+        for live in self._live.values():
+            live.close()
+
+    def _chosen(self, root: str | None) -> dict[str, LiveCorpus]:
+        if root is None:
+            return self._live
+        if root not in self._live:
+            raise UsageError(f"there is no root {root}", hint=f"one of {', '.join(self._live)}")
+        return {root: self._live[root]}
+
+    def _fresh(self, chosen: Mapping[str, LiveCorpus], seconds: float, watch: Watch | None) -> Freshness:
+        until = time.monotonic() + seconds
+        return together([live.fresh(max(0.0, until - time.monotonic()), watch) for live in chosen.values()])
+
+    def search(
+        self,
+        query: str,
+        root: str | None,
+        offset: int,
+        limit: int,
+        seconds: float,
+        watch: Watch | None,
+        **arguments: Any,
+    ) -> Page:
+        """The results from `offset` on: a larger limit adds results and moves none of the first."""
+        chosen = self._knowing(self._chosen(root), arguments.get("workspace"))
+        freshness = self._fresh(chosen, seconds, watch)
+        most = min(offset + limit + 1, _MOST)  # one more tells whether there is more
+        found = _from_each(chosen, lambda corpus: corpus.search(query, limit=most, **arguments))
+        merged = merge(found)
+        context = [one.graph_context for one in found.values()]
+        return Page(
+            results=tuple(merged[offset : min(offset + limit, _MOST)]),
+            has_more=len(merged) > offset + limit and offset + limit < _MOST,
+            freshness=freshness,
+            generations=tuple(one.index.generation for one in found.values()),
+            hints=tuple(dict.fromkeys(hint for one in found.values() for hint in one.hints)),
+            related=None if None in context else tuple(_context(found)),
+        )
+
+    def _knowing(self, chosen: Mapping[str, LiveCorpus], workspace: str | None) -> Mapping[str, LiveCorpus]:
+        """Those that have a workspace; its name is an error only where no root knows it."""
+        if workspace is None or len(chosen) == 1:
+            return chosen
+        wanted = workspace.casefold()
+        knowing = {
+            name: live
+            for name, live in chosen.items()
+            if wanted in {each.casefold() for each in live.corpus.names.workspaces}
+        }
+        if not knowing:
+            names = sorted({each for live in chosen.values() for each in live.corpus.names.workspaces})
+            hint = f"known: {', '.join(names)}" if names else "none is configured"
+            raise BadFilter(f"there is no workspace {workspace!r}", hint=hint)
+        return knowing
+
+    def passage(
+        self, wanted: Wanted, root: str | None, most: int, seconds: float, watch: Watch | None
+    ) -> tuple[str, Excerpt, Freshness]:
+        """A passage of the first root that has it."""
+        chosen = self._chosen(root)
+        freshness = self._fresh(chosen, seconds, watch)
+        fault: UsageError | None = None
+        for name, live in chosen.items():
+            try:
+                return name, excerpt(live.corpus, wanted, most), freshness
+            except IndexMissing as error:
+                fault = fault or UsageError("nothing is indexed yet", hint=f"{freshness.note or error.hint}")
+            except UsageError as error:
+                fault = fault or error
+        raise fault or UsageError("there is no root", hint="start the server with --root")
+
+    def status(
+        self, root: str | None, seconds: float, watch: Watch | None
+    ) -> tuple[list[RootStatus], Freshness]:
+        chosen = self._chosen(root)
+        freshness = self._fresh(chosen, seconds, watch)
+        return [_status(name, live.corpus, freshness) for name, live in chosen.items()], freshness
+
+    # --- What needs no indexing: it is asked for when a client connects -----------------------
+
+    def documents(self, root: str | None = None) -> list[tuple[str, str]]:
+        """Root and path of every document that is indexed, in order."""
+        return [(name, path) for name, live in self._chosen(root).items() for path in _paths(live.corpus)]
+
+    def text(self, root: str, path: str) -> str:
+        """The text of a document that is indexed, as it is now."""
+        corpus = self._chosen(root)[root].corpus
+        if path not in _paths(corpus):
+            raise KeyError(path)
+        return document_text(corpus, path)
+
+    def values(self, of: str) -> list[str]:
+        """What can be given for a workspace, a tag, a chunk type, a language, a root or a path."""
+        if of in _FIXED:
+            return list(_FIXED[of])
+        if of == "root":
+            return list(self._live)
+        each = (value for live in self._live.values() for value in _LISTS[of](live.corpus))
+        return list(dict.fromkeys(each))
+
+
+_FIXED: Final[Mapping[str, Sequence[str]]] = {"chunk_type": CHUNK_TYPES, "language": LANGUAGES}
+
+
+def _paths(corpus: Corpus) -> list[str]:
+    if not corpus.exists():
+        return []
+    with corpus.snapshot() as snapshot:
+        return snapshot.documents(EVERYTHING)
+
+
+def _tags(corpus: Corpus) -> list[str]:
+    """The most used first."""
+    if not corpus.exists():
+        return []
+    with corpus.snapshot() as snapshot:
+        counts = Counter(tag for facts in snapshot.facts() for tag in facts.tags)
+    return sorted(counts, key=lambda tag: (-counts[tag], tag))
+
+
+_LISTS: Final[Mapping[str, Callable[[Corpus], list[str]]]] = {
+    "workspace": lambda corpus: sorted(corpus.names.workspaces),
+    "tag": _tags,
+    "path": _paths,
+}
+
+
+def _from_each(chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Found]) -> dict[str, Found]:
+    """Every root's answer. A filter may name what one root does not have; it is an error when none has it."""
+    found: dict[str, Found] = {}
+    faults: list[BadFilter] = []
+    for name, live in chosen.items():
+        try:
+            found[name] = ask(live.corpus)
+        except BadFilter as error:
+            faults.append(error)
+    if faults and not found:
+        raise faults[0]
+    return found
+
+
+def merge(found: Mapping[str, Found]) -> list[Located]:
+    """By score, which is calibrated. A root's own order stays; between equals the first root goes first."""
+    waiting = [[Located(name, result) for result in one.results] for name, one in found.items()]
+    merged: list[Located] = []
+    while waiting := [each for each in waiting if each]:
+        best = max(waiting, key=lambda each: each[0].result.score)
+        merged.append(best.pop(0))
+    return merged
+
+
+def _context(found: Mapping[str, Found]) -> Iterator[tuple[str, Related]]:
+    for name, one in found.items():
+        yield from ((name, related) for related in one.graph_context or ())
+
+
+def together(each: Sequence[Freshness]) -> Freshness:
+    """What can be said of all of them."""
+    times = [one.as_of for one in each]
+    return Freshness(
+        complete=all(one.complete for one in each),
+        pending_files=sum(one.pending_files for one in each),
+        embedded=min((one.embedded for one in each), default=1.0),
+        as_of=None if None in times else min((time for time in times if time), default=None),
+        note="; ".join(dict.fromkeys(one.note for one in each if one.note)),
+    )
+
+
+def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
+    workspaces = tuple(sorted(corpus.names.workspaces))
+    if not corpus.exists():
+        return RootStatus(name, str(corpus.root), 0, 0, 0, "", 0, freshness.pending_files, {}, "", workspaces)
+    with corpus.snapshot() as snapshot:
+        skipped = Counter(item.reason for item in store.skipped(snapshot.connection))
+        state, facts = snapshot.state, snapshot.view.facts
+    return RootStatus(
+        root=name,
+        path=str(corpus.root),
+        documents=state.documents,
+        chunks=state.chunks,
+        generation=state.generation,
+        built_at=state.built_at,
+        age_seconds=_age(state.built_at),
+        pending_files=freshness.pending_files,
+        skipped={str(reason): count for reason, count in sorted(skipped.items())},
+        model=str(facts.get("model", "")),
+        workspaces=workspaces,
+    )
+
+
+def _age(built_at: str) -> int:
+    return max(0, int(time.time() - datetime.fromisoformat(built_at).timestamp()))
