@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -31,6 +32,12 @@ RANKS_ALONE = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Here and not in golden/: a second module called conftest would hide this one from its importers."""
     parser.addoption("--update", action="store_true", help="write the golden rankings anew")
+
+
+def pytest_configure() -> None:
+    """A shell has what it starts in the background ignore Ctrl-C, and so would every child of ours."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def load_benchmark(name: str) -> ModuleType:
