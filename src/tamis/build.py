@@ -12,7 +12,7 @@ there. A rebuild is one transaction: it shows when it is whole.
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,6 @@ from tamis.fill import PORTION, fill_in
 from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.git import Dates, commit_dates, file_dates
 from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
-from tamis.ingest.isolated import CHILD
 from tamis.ingest.parse import PARSER_VERSION, parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry, walk
@@ -105,10 +104,9 @@ def build(
         embedder = _described(writer, root, lambda: load(name))
         at_once = rebuild or name == NO_MODEL or sum(entry.size for entry in plan.changed) <= _AT_ONCE
         if plan.changed:
-            with closing(CHILD):  # a server that has indexed needs no grammars until files change
-                source = _read(writer, plan.changed, known, dates, settings, progress, tally)
-                prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
-                _write(writer, plan.changed, prepared, progress, tally)
+            source = _read(writer, plan.changed, known, dates, settings, progress, tally)
+            prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
+            _write(writer, plan.changed, prepared, progress, tally)
         writer.describe({"git": dates.edition, "began": began})
         writer.finish(tally.skipped)
         if name != NO_MODEL:

@@ -186,6 +186,26 @@ def test_a_current_folder_that_is_gone(tmp_path, monkeypatch):
 
 # How it ends
 
+
+def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch):
+    CHILD.close()
+    monkeypatch.setattr(isolated, "_PATIENCE", 0.01)
+    assert names() == ["f"]
+    first = CHILD._process.pid
+    wait_until_gone(first)
+    assert names() == ["f"]
+    assert CHILD._process.pid != first
+    CHILD.close()
+
+
+def test_it_may_be_about_to_go_when_it_is_asked(monkeypatch):
+    """Whenever that is: each question is answered."""
+    CHILD.close()
+    monkeypatch.setattr(isolated, "_PATIENCE", 0)
+    assert [names() for _ in range(10)] == [["f"]] * 10
+    CHILD.close()
+
+
 ASK = "from tamis.ingest.isolated import CHILD; CHILD.captures('def f(): pass', 'python')\n"
 TELL = "print(CHILD._process.pid, flush=True)\n"
 

@@ -16,7 +16,10 @@ This file knows trees and nothing of text; `tamis.ingest.symbols` makes definiti
 `captures` runs foreign code on foreign text: it may hang, and it may crash the process. So the file is also
 a program, which `tamis.ingest.isolated` starts and asks. It imports nothing of ours.
 
-    python -I -S grammars.py PATH...   # where packages are; requests on its input, answers on its output
+    python -I -S grammars.py SECONDS PATH...
+
+Requests come on its input, answers go to its output; it ends with its input, or when it was not asked for
+so many seconds. The paths are where packages are.
 """
 
 import contextlib
@@ -423,12 +426,14 @@ def _characters(source: bytes, places: Iterable[int]) -> dict[int, int]:
 # The program
 
 
-def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer until there is nothing more to read: what is captured as one line of JSON, or null."""
+def serve(requests: IO[bytes], answers: IO[bytes], patience: float) -> None:
+    """Answer until nothing more is asked: what is captured as one line of JSON, or null."""
+    import select
     import signal
 
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    while request := requests.readline():
+    # Whoever asks waits for the answer, so nothing is in the buffer between two requests.
+    while select.select([requests], [], [], patience)[0] and (request := requests.readline()):
         language, size = request.split()
         source = requests.read(int(size))
         # No handler: the signal ends the process, wherever it is. Nothing in Python could.
@@ -455,6 +460,6 @@ def _bound_memory() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.extend(sys.argv[1:])
+    sys.path.extend(sys.argv[2:])
     _bound_memory()
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]))

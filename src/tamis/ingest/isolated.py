@@ -8,7 +8,8 @@ much CPU time or memory; the text then counts as one that does not parse, and th
 child. Time is CPU time, so a busy machine does not change what is found.
 
 The child ends with this process, however that ends: when its input does, or, in the middle of a text,
-when its time for that text is up.
+when its time for that text is up. It also goes when it was not asked for a while: a server that has indexed
+needs no grammars until files change.
 """
 
 import atexit
@@ -27,8 +28,10 @@ from tamis.ingest.grammars import GRAMMARS, Capture
 
 _PROGRAM: Final = str(Path(grammars.__file__).resolve())
 _PORTION: Final = 1 << 20  # bytes read at once
-# What a text does not do to its reader: that ends by SIGPROF, by a crash, or with a code of its own.
-_FROM_OUTSIDE: Final = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT})
+_PATIENCE: Final = 20  # seconds: files are often saved several times in a row
+# What a text does not do to its reader: that ends by SIGPROF, by a crash, or with a code of its own. 0 is
+# a child that was about to go when it was asked.
+_FROM_OUTSIDE: Final = frozenset({0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT})
 
 
 class Child:
@@ -99,7 +102,7 @@ def _start() -> subprocess.Popen[bytes]:
     Its own process group, so that Ctrl-C is for this process to answer. Pipes without a buffer, so
     that a fork never writes a second time what the parent began to write.
     """
-    command = [sys.executable, "-I", "-S", _PROGRAM, *_packages()]
+    command = [sys.executable, "-I", "-S", _PROGRAM, str(_PATIENCE), *_packages()]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, process_group=0)
 
