@@ -465,3 +465,20 @@ def test_what_the_oracle_is_handed_is_what_was_written(tmp_path):
         document.path: repr(document) for document in documents
     }
     assert folded("Stra\u00dfe") == folded("STRASSE")
+
+
+def test_a_word_that_a_question_says_twice_counts_twice(tmp_path):
+    """As BM25 has it: a sum over the words of the question, each as often as it stands there."""
+    files = {"one.md": "alpha gamma\n", "two.md": "beta gamma\n", "three.md": "delta gamma\n"}
+    with open_corpus(write_files(tmp_path, files), model__name="none") as corpus:
+
+        def scores(question: str) -> dict[str, float]:
+            found = corpus.search(question, max_hops=0).results
+            return {
+                result.path: sum(item.score for item in result.evidence if item.lane == "words")
+                for result in found
+            }
+
+        once, often = scores("alpha beta"), scores("alpha beta beta betas")
+        assert often["one.md"] == pytest.approx(once["one.md"])
+        assert often["two.md"] == pytest.approx(3 * once["two.md"])

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ def retrieve(
         query = vector
         asked["meaning"] = lambda: snapshot.meaning(query, allowed, depth)
     if "words" in lanes:
-        asked["words"] = lambda: snapshot.words(_unique([*words(text), *further]), allowed, depth, further)
+        terms = {**further, **_counted(text)}
+        asked["words"] = lambda: snapshot.words(tuple(terms), allowed, depth, terms)
     if "code" in lanes:
         asked["code"] = lambda: snapshot.code(identifiers.asked(text), allowed, depth)
     hits = _ask(asked)
@@ -81,8 +83,9 @@ def retrieve(
     return Retrieved(rankings, all(len(ranking) < depth for ranking in rankings.values()))
 
 
-def _unique(terms: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(terms))
+def _counted(text: str) -> dict[str, float]:
+    """The words of a question; one that it says twice counts twice, as BM25 has it."""
+    return {term: float(count) for term, count in Counter(words(text)).items()}
 
 
 def linked(
@@ -128,7 +131,8 @@ def _best_passages(
     if vector is not None:
         hits = snapshot.meaning(vector, inside, inside.chunks)
     else:
-        hits = snapshot.words(_unique(words(text)), inside, inside.chunks)
+        terms = _counted(text)
+        hits = snapshot.words(tuple(terms), inside, inside.chunks, terms)
     score = {hit.key: hit.score for hit in hits}
     best = {path: max(own, key=lambda key: score.get(key, 0.0)) for path, own in keys.items()}
     return best | _named_passages(snapshot, reached, keys)
