@@ -31,7 +31,8 @@ FILES = {
 
 
 def desk_over(*roots: Path, indexed: bool = True, **flags: object) -> Desk:
-    """Over folders that are there, and indexed unless said otherwise."""
+    """Over folders that are there, and indexed unless said otherwise. Nothing is watched: few close it."""
+    flags = {"server__watch": False} | flags
     found = [root.resolve() for root in roots]
     settings = [test_settings(root, **flags) for root in found]
     for root in found if indexed else ():

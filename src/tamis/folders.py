@@ -1,13 +1,15 @@
 """Which folders a server serves. Light: nothing here reads an index."""
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tamis.errors import UsageError
 from tamis.ingest.roots import chosen_roots
-from tamis.settings import Settings, load
+from tamis.settings import Settings, load, user_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,8 @@ class Folder:
     path: Path
     settings: Settings
     index_dir: Path | None = None
+    reload: Callable[[], Settings] | None = None  # reads the settings again; None: they stay what they are
+    settings_files: tuple[Path, ...] = ()  # elsewhere, that the settings are read from
 
 
 def served(
@@ -33,9 +37,11 @@ def served(
     paths = chosen_roots(roots)
     flags = {"model.name": model} if model else {}
     file, place = Path(config) if config else None, Path(index_dir) if index_dir else None
+    elsewhere = (*([file] if file else []), user_file(os.environ))
     return tuple(
-        Folder(name, path, load(path, flags, config=file), place)
+        Folder(name, path, reload(), place, reload, elsewhere)
         for name, path in zip(names_of(paths), paths, strict=True)
+        for reload in (partial(load, path, flags, config=file),)
     )
 
 

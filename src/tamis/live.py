@@ -110,19 +110,20 @@ class LiveCorpus:
         `reload` reads the settings again, which may have changed with the files; `also` are files elsewhere
         that they are read from. `say` hears how it stands with the watching.
         """
-        if self._watcher is not None or self._closing.is_set():
-            return
-        self._reload = reload
-        self._watcher = Watcher(
-            self.corpus.root,
-            self.corpus.directory,
-            lambda: self.corpus.settings,
-            self._hear,
-            behind=lambda: self._fault is not None,
-            say=say,
-            also=also,
-        )
-        self._watcher.start()
+        with self._changed:
+            if self._watcher is not None or self._closing.is_set():
+                return
+            self._reload = reload
+            self._watcher = Watcher(
+                self.corpus.root,
+                self.corpus.directory,
+                lambda: self.corpus.settings,
+                self._hear,
+                behind=lambda: self._fault is not None,
+                say=say,
+                also=also,
+            )
+            self._watcher.start()
 
     def close(self, seconds: float = _FAREWELL) -> bool:
         """Stop what is under way; the index keeps what was committed. False if that is still stopping."""

@@ -5,17 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from tamis.corpus import Corpus
 from tamis.engine.embedded import store
-from tamis.errors import BadFilter, IndexMissing, UsageError
+from tamis.errors import BadFilter, IndexMissing, TamisError, UsageError
 from tamis.filters import EVERYTHING
 from tamis.folders import Folder
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.live import Freshness, LiveCorpus, Watch
-from tamis.model import Found, Plain, Related, Result
+from tamis.model import Found, Plain, Related, Report, Result
 from tamis.passages import Excerpt, Wanted, document_text, excerpt
+from tamis.watch import Said
 
 _MOST: Final = 100  # results of one question
 
@@ -60,10 +62,22 @@ class RootStatus(Plain):
 class Roots:
     """Safe to use from several threads."""
 
-    def __init__(self, folders: Sequence[Folder]) -> None:
+    def __init__(
+        self, folders: Sequence[Folder], say: Callable[[str, Said | Report | TamisError], None] | None = None
+    ) -> None:
+        """Whoever is to `say` what happens in the background hears it with the root's name.
+
+        The files of a root are watched once it has been asked something (`server.watch` of the first root).
+        """
+        self._say = say or (lambda _, __: None)
+        self._folders = {each.name: each for each in folders}
         self._live = {
-            each.name: LiveCorpus(each.path, each.settings, each.index_dir) for each in folders
-        }  # fmt: skip
+            each.name: LiveCorpus(
+                each.path, each.settings, each.index_dir, tell=partial(self._say, each.name)
+            )
+            for each in folders
+        }
+        self._watches = folders[0].settings.server.watch
 
     def close(self) -> None:
         for live in self._live.values():
@@ -78,7 +92,11 @@ class Roots:
 
     def _fresh(self, chosen: Mapping[str, LiveCorpus], seconds: float, watch: Watch | None) -> Freshness:
         until = time.monotonic() + seconds
-        return together([live.fresh(max(0.0, until - time.monotonic()), watch) for live in chosen.values()])
+        found = [live.fresh(max(0.0, until - time.monotonic()), watch) for live in chosen.values()]
+        for name in chosen if self._watches else ():
+            folder = self._folders[name]
+            chosen[name].watch(folder.reload, partial(self._say, name), folder.settings_files)
+        return together(found)
 
     def search(
         self,

@@ -290,6 +290,9 @@ class ServerSettings:
         high=100_000,
     )
     max_body_bytes: int = key(1_000_000, "Larger HTTP requests are refused.", low=1_000)
+    watch: bool = key(
+        True, "Index changed files as they change, from the first question on; else questions look for them."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,7 +519,8 @@ def _strings(value: object, name: str, source: str) -> tuple[str, ...]:
 def _workspaces(table: object, source: str) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(table, dict):
         raise BadSetting(
-            f"workspaces must be a table, in {source}", hint='write: [workspaces]\napi = ["docs/api"]'
+            f"workspaces must be a table, in {source}",
+            hint='write: [workspaces], and below it: api = ["docs/api"]',
         )
     return {name: _strings(folders, f"workspaces.{name}", source) for name, folders in table.items()}
 

@@ -1297,6 +1297,18 @@ def _(_, folder):
 MANY = {f"{n}.md": f"# {n}\n\ngrass {n}\n" * 50 for n in range(400)}
 
 
+@experiment("server.watch")
+def _(_, folder):
+    """Without it, nobody holds the lock of whoever watches."""
+    desks = [served.desk_of(folder / str(on), ANIMALS, server__watch=on) for on in (False, True)]
+    for desk in desks:
+        served.answer(desk, query="grass")
+    wait_until((folder / "True/.tamis/watch.lock").exists)
+    for desk in desks:
+        desk.close()
+    assert not (folder / "False/.tamis/watch.lock").exists()
+
+
 @experiment("server.max_body_bytes")
 def _(_, folder):
     """What is larger is refused before it is read."""

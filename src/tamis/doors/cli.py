@@ -52,16 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _show_fault(error: Exception) -> int:
+    from tamis.doors.plain import visible, visible_lines
     from tamis.errors import TamisError
 
     if isinstance(error, TamisError):
-        click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True, color=_colour())
+        said = click.style("error: ", fg="red", bold=True) + visible(error.message)
+        click.echo(said, err=True, color=_colour())
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            click.echo(f"hint: {visible(error.hint)}", err=True)
         return error.exit_code
     import traceback
 
-    traceback.print_exception(error)
+    click.echo(visible_lines("".join(traceback.format_exception(error))), err=True, nl=False)
     click.echo("error: this is a fault in tamis itself; the index and your files are as they were", err=True)
     return 2
 
@@ -249,7 +251,7 @@ def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, an
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from tamis.doors.render import visible
+    from tamis.doors.plain import visible
     from tamis.ingest.walk import checked_root
     from tamis.survey import survey
 
@@ -366,7 +368,7 @@ def watch(root: str, *, poll: bool, debounce: int | None, as_json: bool, quiet: 
 @json_option
 def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_json: bool) -> int:
     """Say for each PATH whether it is ignored or archived, and which rule of which file decided."""
-    from tamis.doors.render import visible
+    from tamis.doors.plain import visible
     from tamis.ingest.walk import checked_root
     from tamis.survey import explain_paths
 
@@ -389,13 +391,14 @@ def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_js
 @click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml.")
 def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
     """Write an ignore file (.graphragignore) to start from into ROOT."""
+    from tamis.doors.plain import visible
     from tamis.ingest.template import KINDS, write_template
     from tamis.ingest.walk import checked_root
 
     if kind not in KINDS:
         raise click.BadParameter(f"{kind!r} is not one of {', '.join(KINDS)}.", param_hint="--for")
     name = _settings(root, {"config": config}).ignore.file
-    click.echo(f"wrote {write_template(checked_root(root), kind, name, replace=force)}")
+    click.echo(visible(f"wrote {write_template(checked_root(root), kind, name, replace=force)}"))
     return 0
 
 
@@ -488,7 +491,8 @@ def _working(kept: str | None) -> Iterator["Path"]:
 def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **options: Any) -> int:
     """Serve AI agents: the Model Context Protocol, over stdin and stdout or HTTP.
 
-    A client starts this by itself; see docs/mcp.md. Nothing is indexed before the first question.
+    A client starts this by itself; see docs/mcp.md. Nothing is indexed before the first question; from then
+    on, files are watched (server.watch).
     """
     from tamis.folders import served
 
@@ -505,15 +509,15 @@ def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **op
 def _log_to(file: str | None) -> None:
     import logging
 
+    from tamis.doors.plain import LogLines
+
+    lines: logging.Handler
     try:
-        handlers = (
-            [logging.FileHandler(file, encoding="utf-8")] if file else [logging.StreamHandler(sys.stderr)]
-        )
+        lines = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
     except OSError as error:
         raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--log-file") from error
-    logging.basicConfig(
-        level=logging.WARNING, handlers=handlers, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    lines.setFormatter(LogLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[lines])
 
 
 @cli.command()
@@ -569,7 +573,9 @@ def _speaks_utf8() -> bool:
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=not _speaks_utf8(), indent=2))
+    from tamis.doors.plain import escaped
+
+    click.echo(escaped(json.dumps(value, ensure_ascii=not _speaks_utf8(), indent=2)))
 
 
 def _colour() -> bool | None:

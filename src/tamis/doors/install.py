@@ -152,7 +152,7 @@ def _print_found(found: "Sequence[Found]", *, as_json: bool) -> None:
 
 
 def _print(lines: Iterator[str]) -> None:
-    from tamis.doors.render import visible
+    from tamis.doors.plain import visible
 
     for line in lines:
         click.echo(visible(line))

@@ -38,6 +38,7 @@ from tamis.doors.addresses import (
     read_cursor,
 )
 from tamis.doors.broken import is_blank, request_id
+from tamis.doors.plain import visible
 from tamis.doors.tools import MOST_RESULTS, Tool, read, tools_for
 from tamis.errors import TamisError, UsageError
 from tamis.folders import Folder
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from tamis.doors.listen import Application
     from tamis.doors.transcript import Told
     from tamis.live import Watch
+    from tamis.model import Report
     from tamis.roots import Page, Roots
+    from tamis.watch import Said
 
 Context = ServerRequestContext[Any, Any]
 Answer = TypeVar("Answer")
@@ -78,6 +81,7 @@ class Desk:
         self._lock = threading.Lock()
         self._roots: Roots | None = None
         self._limiter: anyio.CapacityLimiter | None = None
+        self._faults: dict[str, str] = {}  # what was said last, by root
 
     # --- The protocol's requests --------------------------------------------------------------
 
@@ -237,8 +241,23 @@ class Desk:
 
         with self._lock:
             if self._roots is None:
-                self._roots = Roots(self.folders)
+                self._roots = Roots(self.folders, self._log)
             return self._roots
+
+    def _log(self, root: str, said: "Said | Report | TamisError") -> None:
+        """What happens without a question, once: a fault stays the same until a run has succeeded."""
+        from tamis.model import Report
+
+        if isinstance(said, Report):
+            self._faults.pop(root, None)
+            log.info("%s: indexed %d, removed %d in %.1f s", root, said.indexed, said.removed, said.seconds)
+        elif isinstance(said, TamisError):
+            if self._faults.get(root) != said.message:
+                log.warning("%s: %s (%s)", root, said.message, said.hint)
+            self._faults[root] = said.message
+        else:
+            level = logging.INFO if said.state in ("watching", "following") else logging.WARNING
+            log.log(level, "%s: %s%s", root, said.message, f" ({said.hint})" if said.hint else "")
 
     def _warm_soon(self) -> None:
         """Import what the first call will need, while the client thinks about what to ask."""
@@ -304,7 +323,7 @@ def _result(told: "Told", links: Sequence[types.ResourceLink] = ()) -> types.Cal
 
 
 def _failed(message: str, hint: str) -> types.CallToolResult:
-    text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
+    text = f"error: {visible(message)}" + (f"\nhint: {visible(hint)}" if hint else "")
     return types.CallToolResult(content=[types.TextContent(text=_clean(text))], is_error=True)
 
 

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Any, Final, Self
 
-from tamis.doors.render import visible
+from tamis.doors.plain import visible
 
 _LINE_EVERY: Final = 5.0  # seconds between plain lines: a log should say that it goes on, not more
 
@@ -30,10 +30,10 @@ class PlainProgress:
         self._done += by
         if time.monotonic() - self._told >= _LINE_EVERY:
             self._told = time.monotonic()
-            self.note(f"{self._done}/{self._total} {visible(path)}")
+            self.note(f"{self._done}/{self._total} {path}")
 
     def note(self, message: str) -> None:
-        print(message, file=sys.stderr, flush=True)
+        print(visible(message), file=sys.stderr, flush=True)
 
     def done(self) -> None:
         """A run has ended; another may come."""
@@ -77,7 +77,7 @@ class BarProgress:
     def note(self, message: str) -> None:
         if self._bar is not None and self._bar.finished:
             self.done()
-        print(message, file=sys.stderr, flush=True)
+        print(visible(message), file=sys.stderr, flush=True)
 
 
 def progress_for(stream_is_terminal: bool) -> PlainProgress | BarProgress:

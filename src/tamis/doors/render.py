@@ -1,12 +1,12 @@
 """Answers as text for people. Colours only where somebody sees them."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
 
 from tamis.corpus import Status
+from tamis.doors.plain import visible
 from tamis.health import Health
 from tamis.model import Found, Place, Related, Report, Result, Skipped, Step
 
@@ -22,12 +22,6 @@ _VERDICTS: Final = {
     "attention": "the index can be used; see above for what to do",
     "fault": "the index cannot be used as it is; see above for what to do",
 }
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def visible(text: str) -> str:
-    """Text from documents and their names without what would command the terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def answer(found: Found, *, explain: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from tamis.doors.render import visible
+from tamis.doors.plain import visible
 from tamis.measure.compare import Difference
 from tamis.measure.evaluate import Measured, Outcome
 from tamis.measure.metrics import MAIN, METRICS

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tamis.doors.render import visible
+from tamis.doors.plain import visible
 from tamis.live import Freshness
 from tamis.model import Related
 from tamis.passages import Excerpt

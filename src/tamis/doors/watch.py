@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
+from tamis.doors.plain import visible
 from tamis.doors.progress import BarProgress, PlainProgress
-from tamis.doors.render import visible
 from tamis.errors import TamisError
 from tamis.live import LiveCorpus
 from tamis.model import Report
