@@ -20,10 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tamis.engine.embedded import store
 from tamis.engine.embedded.store import FileState
 from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
-from tamis.errors import IndexMismatch, rebuild_command
+from tamis.errors import IndexMismatch, TooManyFiles, rebuild_command
 from tamis.fill import PORTION, fill_in
 from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.git import Dates, commit_dates, file_dates
@@ -39,6 +40,15 @@ from tamis.settings import Settings
 from tamis.text import TOKENIZER_VERSION
 
 _BATCH_CHUNKS: Final = 8_192  # a segment of this size is held in memory (some 40 MB) before it is written
+# Bytes of memory for each chunk that waits to be written, and for each character of it: texts, terms, rows.
+_PER_CHUNK: Final = 2_000
+_PER_CHARACTER: Final = 8
+# Shares of index.memory_mb: batch and merge are in memory at once, and so is the file that is being read.
+_FOR_BATCH: Final = 0.25
+_FOR_MERGE: Final = 0.5
+_FOR_FILE: Final = 0.25
+_PER_BYTE: Final = 10  # of a file, while it is parsed
+_GROWTH: Final = 2  # times as many files as somebody said yes to are fine, too
 _BATCH_SECONDS: Final = 10.0  # what an interrupted run may lose
 _FIRST_SECONDS: Final = 0.25  # of reading, then something can be found; the next may take twice as long
 _AT_ONCE: Final = 32_768  # bytes of changed files that are embedded before they show: a second or two
@@ -86,17 +96,28 @@ def build(
     tally = _Tally()
     boosts = asdict(settings.fields)
     waiting = waiting_for(progress)
+    if not store.exists(directory):  # or a refusal would leave an empty index that answers
+        make_plan(root, settings, {}, settings.index.max_files)
     with (
-        open_for_writing(directory, settings.index.lock_timeout, waiting, boosts, discard=discard) as writer,
+        open_for_writing(
+            directory,
+            settings.index.lock_timeout,
+            waiting,
+            boosts,
+            _FOR_MERGE * _memory(settings),
+            discard=discard,
+        ) as writer,
         writer.all_or_nothing() if rebuild else nullcontext(),
     ):
-        name = model_name(settings, writer.facts)
+        name, most = model_name(settings, writer.facts), _most_files(settings, writer)
         if rebuild:
             writer.clear()
         check_belongs(root, directory, writer.facts)
         check_model(directory, writer.facts, name)
         known = writer.file_states()
-        plan, dates = _dated_plan(root, settings, make_plan(root, settings, known), writer)
+        plan, dates = _dated_plan(root, settings, make_plan(root, settings, known, most), writer)
+        if not most:  # somebody has said that all of these are meant
+            writer.describe({"files": _GROWTH * (len(plan.changed) + len(plan.unchanged))})
         _drop_vanished(writer, plan, known, tally)
         tally.skipped += plan.skipped
         tally.warnings += plan.warnings
@@ -106,7 +127,8 @@ def build(
         if plan.changed:
             source = _read(writer, plan.changed, known, dates, settings, progress, tally)
             prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
-            _write(writer, plan.changed, prepared, progress, tally)
+            room = _FOR_BATCH * _memory(settings)
+            _write(writer, plan.changed, prepared, progress, tally, room)
         writer.describe({"git": dates.edition, "began": began})
         writer.finish(tally.skipped)
         if name != NO_MODEL:
@@ -129,8 +151,22 @@ def waiting_for(progress: Progress) -> Callable[[str], None]:
     return lambda holder: progress.note(f"waiting for {holder}, which is writing this index")
 
 
-def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Plan:
-    """Walk the root and sort what is there. Reads no file."""
+def _most_files(settings: Settings, writer: Writer) -> int:
+    """How many files the index may have without a question; 0 is any number.
+
+    One that is larger already was let through once: that is asked for again when it has doubled.
+    """
+    usual, held = settings.index.max_files, store.count(writer.connection)[0]
+    grown = _GROWTH * held if held > usual else 0
+    return max(usual, grown, int(writer.facts.get("files", 0))) if usual else 0
+
+
+def _memory(settings: Settings) -> float:
+    return settings.index.memory_mb * 1e6
+
+
+def make_plan(root: Path, settings: Settings, known: dict[str, FileState], most: int = 0) -> Plan:
+    """Walk the root and sort what is there. Reads no file. More than `most` files (0: any) are a fault."""
     rules = rules_of(root, settings)
     wanted = recipe(settings)
     changed: list[Entry] = []
@@ -144,6 +180,8 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState]) -> Pl
             unchanged.append(item)
         else:
             changed.append(item)
+        if most and len(changed) + len(unchanged) > most:
+            raise TooManyFiles(root, most)
     return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 
@@ -258,12 +296,13 @@ def _write(
     prepared: Iterator[Prepared],
     progress: Progress,
     tally: _Tally,
+    room: float,
 ) -> None:
-    """Write the files that may have changed, batch by batch."""
+    """Write the files that may have changed, in batches that take as much memory as there is room, about."""
     writer.describe({"pending": len(entries)})
     progress.start(len(entries))
     done = 0
-    for batch in _batches(prepared):
+    for batch in _batches(prepared, room):
         done += len(batch)
         writer.put(batch, pending=len(entries) - done)
         tally.indexed += len(batch)
@@ -284,7 +323,7 @@ def _read(
     touched: list[tuple[str, FileState, float]] = []
     lost: list[str] = []
     for entry in entries:
-        source = read(entry, settings.index.max_file_bytes)
+        source = _over(entry, settings) or read(entry, settings.index.max_file_bytes)
         progress.advance(entry.path)
         if isinstance(source, Skipped):
             tally.skipped.append(source)
@@ -302,6 +341,15 @@ def _read(
     tally.removed += len(lost)
     writer.touch(touched)
     writer.remove(lost)
+
+
+def _over(entry: Entry, settings: Settings) -> Skipped | None:
+    """A file that is not too large as such, and too large for the memory there is."""
+    most = _FOR_FILE * _memory(settings) / _PER_BYTE
+    if not most < entry.size <= settings.index.max_file_bytes:
+        return None
+    detail = f"{entry.size:,} bytes; index.memory_mb is {settings.index.memory_mb}, for {most:,.0f}"
+    return Skipped(entry.path, "too large", detail)
 
 
 def _dated(document: Document, source: Source, entry: Entry, dates: Dates) -> Document:
@@ -346,18 +394,27 @@ def _without_vectors(read: tuple[Document, FileState]) -> Prepared:
     return Prepared(document, state, np.empty((len(document.chunks), 0), np.float32))
 
 
-def _batches(prepared: Iterator[Prepared]) -> Iterator[list[Prepared]]:
+def _batches(prepared: Iterator[Prepared], room: float) -> Iterator[list[Prepared]]:
     batch: list[Prepared] = []
-    chunks, started, patience = 0, time.monotonic(), _FIRST_SECONDS
+    chunks, size, started, patience = 0, 0, time.monotonic(), _FIRST_SECONDS
     for item in prepared:
         batch.append(item)
         chunks += len(item.document.chunks)
-        if chunks >= _BATCH_CHUNKS or time.monotonic() - started > patience:
+        size += _size(item)
+        if chunks >= _BATCH_CHUNKS or size >= room or time.monotonic() - started > patience:
             yield batch
-            batch, chunks, started = [], 0, time.monotonic()
+            batch, chunks, size, started = [], 0, 0, time.monotonic()
             patience = min(2 * patience, _BATCH_SECONDS)
     if batch:
         yield batch
+
+
+def _size(prepared: Prepared) -> int:
+    """Bytes of memory that a document takes until it is written, about."""
+    chunks = prepared.document.chunks
+    texts = (*(chunk.content for chunk in chunks), *(parent.content for parent in prepared.document.parents))
+    characters = sum(map(len, texts))
+    return _PER_CHUNK * len(chunks) + _PER_CHARACTER * characters + 4 * prepared.vectors.nbytes
 
 
 def _state(source: Source, wanted: str) -> FileState:

@@ -383,6 +383,10 @@ class Corpus:
         if self.settings.search.query_expansion_enabled:
             make_vocabulary(self.directory, self.settings, self._load, progress or self._progress)
 
+    def count_files(self) -> int:
+        """How many files there are to index; too many are a fault (`index.max_files`)."""
+        return len(make_plan(self.root, self.settings, {}, self.settings.index.max_files).changed)
+
     def exists(self) -> bool:
         """Whether there is an index, however much of it."""
         return store.exists(self.directory)

@@ -8,7 +8,8 @@
     │   ├── BadJudgedSet           questions, judgements or documents that cannot be read as such
     │   └── BadClientFile          an agent's configuration that cannot be read, or holds something else
     ├── BadFolder                  the root does not exist, is a file, or cannot be read
-    │   └── RootTooWide            a home folder, or one with homes in it, that nobody named
+    │   ├── RootTooWide            a home folder, or one with homes in it, that nobody named
+    │   └── TooManyFiles           more than the index may have without a question
     ├── IndexFault
     │   ├── IndexMissing           there is no index here yet
     │   ├── IndexLocked            another process is writing
@@ -82,6 +83,17 @@ class RootTooWide(BadFolder):
         super().__init__(
             f"{root} would be searched with everything in it, and nobody asked for that",
             hint=f"say which folder with {option}FOLDER; if all of it is meant: {option}{root}",
+        )
+
+
+class TooManyFiles(BadFolder):
+    http_status = 413
+
+    def __init__(self, root: Path, most: int) -> None:
+        super().__init__(
+            f"{root} has more than {most:,} files to index",
+            hint="ignore some (.graphragignore); if all are meant, run: tamis index --yes, "
+            "or raise index.max_files",
         )
 
 

@@ -19,6 +19,7 @@ from tamis.progress import Progress
 
 PORTION: Final = 32  # chunks embedded at a time: enough to keep all threads busy
 _SECONDS: Final = 10.0  # between two commits
+_PER_ROW: Final = 10_000  # bytes of memory that a row takes while it moves, besides its vector
 _SHARE: Final = 0.1  # of the time goes into commits at most: moving rows costs by how many still wait
 
 
@@ -58,6 +59,7 @@ class _Commits:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._made: dict[str, NDArray[np.float32]] = {}
+        self._size = 0.0
         self._last, self._patience = time.monotonic(), _SECONDS
 
     def __enter__(self) -> "_Commits":
@@ -68,16 +70,17 @@ class _Commits:
 
     def add(self, path: str, vectors: NDArray[np.float32]) -> None:
         self._made[path] = vectors
+        self._size += _PER_ROW * len(vectors) + 5 * vectors.nbytes
 
     def now_and_then(self) -> None:
-        if time.monotonic() - self._last > self._patience:
+        if self._size > self._writer.memory or time.monotonic() - self._last > self._patience:
             began = time.monotonic()
             self._commit()
             self._last = time.monotonic()
             self._patience = max(_SECONDS, (self._last - began) / _SHARE)
 
     def _commit(self) -> None:
-        made, self._made = self._made, {}
+        made, self._made, self._size = self._made, {}, 0.0
         if made:
             self._writer.embed(made)
 

@@ -214,6 +214,16 @@ class FieldSettings:
 class IndexSettings:
     directory: str = key("", "Where the index is kept, from the root; empty is `.tamis` there.")
     max_file_bytes: int = key(2_000_000, "Larger files are skipped.", low=1)
+    max_files: int = key(
+        100_000,
+        "More files than this are indexed only after a question, or with `--yes`; 0: any number.",
+        low=0,
+    )
+    memory_mb: int = key(
+        1_000,
+        "Megabytes that indexing may take, besides tamis itself, its model and the list of files.",
+        low=64,
+    )
     lock_timeout: float = key(30.0, "Seconds to wait while another process writes.", low=0)
     git_times: bool = key(
         True, "Date documents without a date of their own by their last commit, where git tracks them."
@@ -400,15 +410,37 @@ _PLACES: Final = (
 
 def _lay_project(settings: Settings, root: Path) -> Settings:
     laid = _lay_project_file(settings, root)
+    _check_guards(settings, laid, root)
     for name in _PLACES:
-        section, _, last = name.partition(".")
-        value = getattr(getattr(laid, section), last)
-        if value != getattr(getattr(settings, section), last) and _leads_out(value, root):
+        value = _value_of(laid, name)
+        if value != _value_of(settings, name) and _leads_out(value, root):
             raise BadSetting(
                 f"{name} is {value!r} in the configuration of {root}, which may not lead out of that folder",
                 hint="if you mean it, say so in your own configuration file, the environment or a flag",
             )
     return laid
+
+
+# What protects the machine. A checkout may ask for less of it, not for more.
+_GUARDS: Final = ("index.max_files", "index.memory_mb", "model.cache_mb")
+
+
+def _check_guards(settings: Settings, laid: Settings, root: Path) -> None:
+    for name in _GUARDS:
+        before, now = (_value_of(each, name) or _UNBOUNDED.get(name, 0) for each in (settings, laid))
+        if now > before:
+            raise BadSetting(
+                f"{name} is {_value_of(laid, name)} in the configuration of {root}, which may not raise it",
+                hint="if you mean it, say so in your own configuration file, the environment or a flag",
+            )
+
+
+_UNBOUNDED: Final = {"index.max_files": math.inf}  # where 0 is no limit
+
+
+def _value_of(settings: Settings, name: str) -> Any:
+    section, _, last = name.partition(".")
+    return getattr(getattr(settings, section), last)
 
 
 def _leads_out(place: str, root: Path) -> bool:

@@ -22,7 +22,7 @@ from conftest import test_settings as settings_of
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.mcp import Desk, http_application
 from tamis.engine.embedded.lock import writer_lock
-from tamis.errors import BadSetting, IndexLocked, IndexMismatch
+from tamis.errors import BadSetting, IndexLocked, IndexMismatch, TooManyFiles
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Found
@@ -46,6 +46,9 @@ def value_of(settings: Settings, name: str) -> Any:
     return getattr(getattr(settings, section), key)
 
 
+GUARDS = ("index.max_files", "index.memory_mb", "model.cache_mb")  # which a project may only lower
+
+
 def two_values(name: str) -> tuple[Any, Any]:
     """Two legal values of a key, neither its default where there are enough."""
     default = value_of(Settings(), name)
@@ -59,6 +62,8 @@ def two_values(name: str) -> tuple[Any, Any]:
         return "software", "wordnet"
     if name == "search.recency_profile":
         return "docs", "code"
+    if name in GUARDS:
+        return default - 2, default - 1
     if isinstance(default, bool):
         return not default, default
     if limits["high"] == 1:
@@ -127,7 +132,8 @@ def test_every_source_sets_every_key(name, source, tmp_path):
 def test_precedence(name, weaker, stronger, tmp_path):
     """C35: the command line over the environment, over the project's file, over the user's."""
     one, two = two_values(name)
-    for low, high in ((one, two), (two, one)):
+    lowered_only = name in GUARDS and weaker == "user"
+    for low, high in ((two, one),) if lowered_only else ((one, two), (two, one)):
         folder = tmp_path / f"{as_variable(low)}".replace("/", "_")
         folder.mkdir()
         sources = Sources(folder, name)
@@ -985,6 +991,22 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@experiment("index.max_files")
+def _(make, _):
+    """In full in tests/contract/test_limits.py."""
+    assert make(ANIMALS, index__max_files=len(ANIMALS)).search("grass").results
+    with pytest.raises(TooManyFiles):
+        make(ANIMALS, index__max_files=1)
+
+
+@experiment("index.memory_mb")
+def _(make, _):
+    """What has no room in it is skipped; in full in tests/contract/test_limits.py."""
+    large = {"a.md": "# A" + "\n" * 1_700_000}
+    skipped = [make(large, index__memory_mb=size).status().skipped for size in (64, 200)]
+    assert [len(each) for each in skipped] == [1, 0]
 
 
 @experiment("watch.debounce_ms")

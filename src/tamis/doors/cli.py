@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tamis.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Done = TypeVar("Done")
 
 _FOLDER = click.Path(path_type=str, readable=False)  # not checked by click: our message says what to do
 
@@ -102,6 +103,7 @@ def shared_options(command: Command) -> Command:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+yes_option = click.option("--yes", is_flag=True, help="Index however many files there are (index.max_files).")
 root_argument = click.argument("root", default=".", type=_FOLDER)
 
 
@@ -153,6 +155,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 )
 @click.option("--why-not", metavar="FILE", help="Say why FILE is not in the answer.")
 @click.option("--explain", is_flag=True, help="Show why: lanes, ranks, the funnel, times.")
+@yes_option
 @json_option
 @quiet_option
 @shared_options
@@ -163,8 +166,8 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
     """
     from tamis.doors.render import answer
 
-    with _corpus(root, options, quiet=quiet) as corpus:
-        found = corpus.search(query, **_search_arguments(options))
+    arguments = _search_arguments(options)
+    found = _with_all_files(root, options, quiet, lambda corpus: corpus.search(query, **arguments))
     if as_json:
         _print_json(found.to_dict())
     else:
@@ -208,6 +211,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     "--dry-run", is_flag=True, help="Only list what would be indexed and what skipped, with reasons."
 )
+@yes_option
 @json_option
 @quiet_option
 @shared_options
@@ -223,6 +227,7 @@ def index(root: str, *, dry_run: bool, as_json: bool, quiet: bool, **options: An
 
 @cli.command("rebuild-index")
 @root_argument
+@yes_option
 @json_option
 @quiet_option
 @shared_options
@@ -238,8 +243,9 @@ def rebuild_index(root: str, *, as_json: bool, quiet: bool, **options: Any) -> i
 def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, anew: bool) -> int:
     from tamis.doors.render import report
 
-    with _corpus(root, options, quiet=quiet) as corpus:
-        done = corpus.rebuild() if anew else corpus.refresh()
+    done = _with_all_files(
+        root, options, quiet, lambda corpus: corpus.rebuild() if anew else corpus.refresh()
+    )
     if as_json:
         _print_json(done.to_dict())
     elif not quiet:
@@ -335,6 +341,7 @@ def _examined(root: str, options: dict[str, Any], *, repair: bool, full: bool, q
 @click.option(
     "--debounce", type=int, metavar="MS", help="Index after MS milliseconds of quiet (default 200)."
 )
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @shared_options
@@ -352,6 +359,8 @@ def watch(root: str, *, poll: bool, debounce: int | None, as_json: bool, quiet: 
     from tamis.settings import user_file
 
     (folder,) = chosen_roots((root,), "tamis watch ")
+    if _asks():  # before it begins: nobody sits at a watch to be asked
+        _with_all_files(str(folder), options, quiet, lambda corpus: corpus.exists() or corpus.count_files())
     flags = options | {"watch.poll": poll or None, "watch.debounce_ms": debounce}
     settings, config = _settings(str(folder), flags), options["config"]
     commentary = Commentary(None if quiet else progress_for(sys.stderr.isatty()), as_json=as_json)
@@ -540,6 +549,7 @@ def _settings(root: str, options: dict[str, Any]) -> "Settings":
     from tamis.settings import load
 
     given = {"model.name": options.get("model") or None, "search.preset": options.get("preset") or None}
+    given["index.max_files"] = "0" if options.get("yes") else None
     given |= {name: value for name, value in options.items() if "." in name}
     flags = {name: value for name, value in given.items() if value is not None}
     return load(checked_root(root), flags, config=Path(options["config"]) if options.get("config") else None)
@@ -554,6 +564,33 @@ def _corpus(root: str, options: dict[str, Any], *, quiet: bool) -> Iterator["Cor
     place = index_directory(folder, settings, options["index_dir"])
     with _watching(quiet) as progress, Corpus(folder, place, settings, progress) as corpus:
         yield corpus
+
+
+def _with_all_files(
+    root: str, options: dict[str, Any], quiet: bool, work: "Callable[[Corpus], Done]"
+) -> "Done":
+    """Work on a corpus. Where there are too many files, whoever sits at a terminal is asked if all count."""
+    from tamis.errors import TooManyFiles
+
+    try:
+        with _corpus(root, options, quiet=quiet) as corpus:
+            return work(corpus)
+    except TooManyFiles as fault:
+        if not _asks() or not _agrees(fault.message):
+            raise
+    options["yes"] = True
+    with _corpus(root, options, quiet=quiet) as corpus:
+        return work(corpus)
+
+
+def _asks() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _agrees(message: str) -> bool:
+    from tamis.doors.plain import visible
+
+    return click.confirm(f"{visible(message)}. Index all of them?", default=False, err=True)
 
 
 @contextmanager

@@ -110,20 +110,30 @@ def names_of(arrays: dict[str, Array]) -> list[bytes]:
 
 def merge(parts: Sequence[tuple[dict[str, Array], Array]]) -> dict[str, Array]:
     """Word arrays of several segments as one. Each comes with its rows' new numbers, -1 for dropped ones."""
-    tables = [names_of(arrays) for arrays, _ in parts]
+    tables: list[list[bytes]] = []
+    columns: list[tuple[Array, Array, Array]] = []
+    for arrays, renumber in parts:
+        table, *column = _taken(arrays, renumber)
+        tables.append(table)
+        columns.append((column[0], column[1], column[2]))
     names = sorted(set().union(*tables))
     number = {name: at for at, name in enumerate(names)}
-    columns: list[tuple[Array, Array, Array]] = []
-    for (arrays, renumber), table in zip(parts, tables, strict=True):
-        own = np.array([number[name] for name in table], np.int64)
-        term = np.repeat(own, np.diff(arrays["ends"], prepend=0))
-        row = renumber[arrays["rows"]]
-        kept = row >= 0
-        columns.append((term[kept], row[kept], arrays["weights"][kept]))
-    term, row, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
+    own = [np.array([number[name] for name in table], np.int32) for table in tables]
+    term = np.concatenate([each[column[0]] for each, column in zip(own, columns, strict=True)])
+    row, weight = (np.concatenate([column[at] for column in columns]) for at in (1, 2))
     order = np.lexsort((row, term))
-    used, term = np.unique(term[order], return_inverse=True)
-    return pack([names[at] for at in used.tolist()], term, row[order], weight[order])
+    return pack(names, term[order], row[order], weight[order])
+
+
+def _taken(arrays: dict[str, Array], renumber: Array) -> tuple[list[bytes], Array, Array, Array]:
+    """What of a segment goes on: the names in use, and the postings: place of the name, new row, weight."""
+    new = renumber.astype(np.int32)[arrays["rows"]]
+    kept = np.flatnonzero(new >= 0)
+    used, term = np.unique(np.searchsorted(arrays["ends"], kept, side="right"), return_inverse=True)
+    block, ends = arrays["names"].tobytes(), arrays["name_ends"]
+    starts = np.where(used > 0, ends[used - 1], 0) if len(ends) else ends
+    names = [block[start:end] for start, end in zip(starts.tolist(), ends[used].tolist(), strict=True)]
+    return names, term.astype(np.int32), new[kept], arrays["weights"][kept]
 
 
 class WordIndex:

@@ -1,5 +1,6 @@
 """Writing: new segments, tombstones and merges, each made final by one SQLite transaction."""
 
+import math
 import os
 import re
 import shutil
@@ -7,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tamis.engine.embedded import concepts, store, vectors, words
 from tamis.engine.embedded.arrays import sync_folder
 from tamis.engine.embedded.lock import writer_lock
+from tamis.engine.embedded.merging import merged_files, merging_cost, segments_to_merge
 from tamis.engine.embedded.segment import (
     Segment,
-    dead_documents,
     pack_dead,
     row_codes,
     sweep,
@@ -37,7 +37,6 @@ from tamis.text import storable, text_hash, word_numbers
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
 _MOST_AFTER_RUN: Final = 8
-_TOO_DEAD: Final = 0.5  # a segment with more dead than living rows is merged for its space
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +69,14 @@ class Writer:
     """The one writer of an index. Each `put`, `remove` and `finish` is a generation of its own,
     unless the whole run is one transaction."""
 
-    def __init__(self, directory: Path, connection: store.Connection, boosts: Mapping[str, float]) -> None:
+    def __init__(
+        self, directory: Path, connection: store.Connection, boosts: Mapping[str, float], memory: float
+    ) -> None:
+        """`memory` is how many bytes a merge may take, about: what does not fit stays in several segments."""
         self.directory = directory
         self.connection = connection
         self.boosts = boosts
+        self.memory = memory
         self._obsolete: list[str] = []
 
     @property
@@ -129,7 +132,7 @@ class Writer:
         documents = sorted(store.document_places(self.connection, list(vectors_of)))
         held = {segment for _, _, segment, _ in documents}
         records = [record for record in store.segments(self.connection) if record.id in held]
-        files = _merged_files([Segment(self.directory, record) for record in records], documents)
+        files = merged_files([Segment(self.directory, record) for record in records], documents)
         together = np.concatenate([vectors_of[path] for path, *_ in documents])
         files["vectors"] = vectors.encode(together)
         folder = write_segment(self.directory / "segments", files)
@@ -239,13 +242,14 @@ class Writer:
         records = store.segments(self.connection)
         for dimension in {record.dimension for record in records}:
             alike = [record for record in records if record.dimension == dimension]
-            self._merge_all(segments_to_merge(alike, most), dimension)
+            costs = {record.id: merging_cost(self.directory, record) for record in alike}
+            self._merge_all(segments_to_merge(alike, most, costs, self.memory), dimension)
 
     def _merge_all(self, chosen: Sequence[SegmentRecord], dimension: int) -> None:
         if not chosen:
             return
         documents = sorted(store.segment_paths(self.connection, [record.id for record in chosen]))
-        merged = _merged_files([Segment(self.directory, record) for record in chosen], documents)
+        merged = merged_files([Segment(self.directory, record) for record in chosen], documents)
         folder = write_segment(self.directory / "segments", merged) if documents else ""
         with self._generation():
             store.drop_segments(self.connection, [record.id for record in chosen])
@@ -269,6 +273,7 @@ def open_for_writing(
     timeout: float,
     waiting: Callable[[str], None],
     boosts: Mapping[str, float],
+    memory: float = math.inf,
     *,
     discard: bool = False,
 ) -> Iterator[Writer]:
@@ -289,7 +294,7 @@ def open_for_writing(
             records = store.segments(connection)
             sweep(directory / "segments", {record.folder for record in records})
             _check_segments(directory, records)
-            yield Writer(directory, connection, boosts)
+            yield Writer(directory, connection, boosts, memory)
         finally:
             connection.close()
 
@@ -358,25 +363,6 @@ def _discard(directory: Path) -> None:
         (directory / name).unlink(missing_ok=True)
     sweep(directory / "segments", set())
     concepts.sweep(directory, "")
-
-
-def segments_to_merge(records: Sequence[SegmentRecord], most: int) -> list[SegmentRecord]:
-    """Which segments to make one: mostly dead ones always; when there are too many, all small ones.
-
-    A segment larger than everything smaller together stays out, so that a row is rewritten a
-    number of times that grows with the logarithm of the index only.
-    """
-    mostly_dead = [r for r in records if r.documents and dead_documents(r).mean() > _TOO_DEAD]
-    if len(records) <= most:
-        return mostly_dead
-    by_size = sorted(records, key=lambda record: record.rows)
-    chosen, total = [], 0
-    for at, record in enumerate(by_size):
-        if at > len(records) - most and record.rows > total:
-            break
-        chosen.append(record)
-        total += record.rows
-    return chosen + [record for record in mostly_dead if record not in chosen]
 
 
 def _segment_files(
@@ -448,36 +434,3 @@ class Lanes:
 
     def files(self) -> dict[str, dict[str, Any]]:
         return {"words": self.words.arrays(), "code": self.code.arrays()}
-
-
-def _merged_files(
-    segments: Sequence[Segment], documents: Sequence[tuple[str, int, int, int]]
-) -> dict[str, dict[str, Any]]:
-    """The arrays of some segments as one, living rows only. `documents` are in the order of paths."""
-    for segment in segments:
-        segment.check_sums()
-    new_place = {segment.record.id: np.full(segment.record.documents, -1, np.int64) for segment in segments}
-    for place, (_, _, segment_id, old) in enumerate(documents):
-        new_place[segment_id][old] = place
-    places = [new_place[segment.record.id][segment.rows["document"]] for segment in segments]
-    starts = np.cumsum([0, *(len(part) for part in places)])
-    joined = np.concatenate(places)
-    order = np.argsort(joined, kind="stable")  # stable: a document's rows keep their order
-    order = order[joined[order] >= 0]
-    renumber = np.full(len(joined), -1, np.int64)
-    renumber[order] = np.arange(len(order))
-    own = [renumber[start:end] for start, end in pairwise(starts)]
-    lanes = {
-        name: words.merge(
-            [(getattr(segment, name).arrays, new) for segment, new in zip(segments, own, strict=True)]
-        )
-        for name in ("words", "code")
-    }
-    rows = {name: _joined([segment.rows[name] for segment in segments], order) for name in segments[0].rows}
-    rows["document"] = joined[order].astype(np.int32)
-    stored = {name: _joined([s.vectors[name] for s in segments], order) for name in segments[0].vectors}
-    return {"rows": rows, **lanes, "vectors": stored}
-
-
-def _joined(parts: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> NDArray[Any]:
-    return np.concatenate(parts)[order]
