@@ -20,7 +20,7 @@ from tamis.engine.embedded import contents
 from tamis.engine.embedded.check import Check, examine
 from tamis.engine.embedded.exam import Exam, Settled, problem
 from tamis.engine.embedded.lock import holder
-from tamis.engine.embedded.writer import unfit
+from tamis.engine.embedded.writer import unfit, write_ignore_file
 from tamis.errors import BadSetting, IndexMismatch, TamisError
 from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embed import Embedder
@@ -149,7 +149,7 @@ def protect(directory: Path) -> None:
     if directory.name == INDEX_FOLDER:
         directory.chmod(_MINE)
     if not (directory / ".gitignore").exists():
-        (directory / ".gitignore").write_text("*\n", encoding="ascii")
+        write_ignore_file(directory)
 
 
 def _disk(directory: Path) -> Iterator[Finding]:

@@ -334,6 +334,7 @@ ENVIRONMENT_NAMES: Final = {
 }
 # Other names of keys: the seeds' own, where a better place was found for them (C57).
 OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
+_MOST_BYTES: Final = 1_000_000  # of a configuration file
 _FEW: Final = 12  # names that a message can list
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
@@ -451,8 +452,10 @@ def _leads_out(place: str, root: Path) -> bool:
 def _lay_project_file(settings: Settings, root: Path) -> Settings:
     own, shared = root / "tamis.toml", root / "pyproject.toml"
     if own.is_file():
+        if _leads_out(own.name, root):
+            raise BadSetting(f"{own} is a link that leads out of its folder", hint="name the file: --config")
         return _lay_file(settings, own)
-    if shared.is_file():
+    if shared.is_file() and not _leads_out(shared.name, root):
         tools = _read_toml(shared).get("tool", {})
         table = tools.get("tamis", {}) if isinstance(tools, dict) else {}
         if not isinstance(table, dict):
@@ -471,6 +474,8 @@ def _lay_file(settings: Settings, file: Path, *, must_exist: bool = False) -> Se
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise BadSetting(f"{file} is larger than {_MOST_BYTES:,} bytes", hint="is this a configuration?")
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadSetting(f"{file} is not valid TOML: {error}", hint="mend the file") from error

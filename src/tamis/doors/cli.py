@@ -522,6 +522,8 @@ def _log_to(file: str | None) -> None:
 
     lines: logging.Handler
     try:
+        if file:  # questions may be in it
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
         lines = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
     except OSError as error:
         raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--log-file") from error

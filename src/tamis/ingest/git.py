@@ -33,6 +33,7 @@ _GIT: Final = (
     "-c", "protocol.allow=never",
     "-c", "log.showSignature=false",
     "-c", "log.follow=false",
+    "-c", "submodule.recurse=false",
 )  # fmt: skip
 # What a commit made of each file, by its content; of a merge, what is in none of its parents (-c).
 _LOG: Final = (

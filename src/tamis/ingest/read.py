@@ -49,10 +49,11 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
         read_ns = time.time_ns()
         data, status = _bytes(entry, max_bytes)
     except OSError as error:
+        folder = os.path.dirname(entry.file)
+        if os.path.realpath(folder) != folder:  # it has become a link
+            real = os.path.realpath(entry.file)
+            return Skipped(entry.path, "outside the root", f"now a link to {shown(real)}")
         return Skipped(entry.path, "unreadable", error.strerror or str(error))
-    if inode(status) != entry.inode and (real := os.path.realpath(entry.file)) != str(entry.file):
-        # Another file than the walk saw, because a folder above it has become a link.
-        return Skipped(entry.path, "outside the root", f"now a link to {shown(real)}")
     if len(data) > max_bytes:  # it grew since the walk saw it
         return _too_large(entry.path, len(data), max_bytes)
     decoded = decode(data)
@@ -73,9 +74,8 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
 
 
 def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The file's bytes. It may have become a link or a pipe since the walk: then it is not opened."""
-    handle = os.open(entry.file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as source:
+    """The file's bytes. It, or a folder above it, may be a link or a pipe by now: then it is not read."""
+    with os.fdopen(_opened(entry.file.removesuffix(f"/{entry.path}") or "/", entry.path), "rb") as source:
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError("no longer a regular file")
@@ -85,19 +85,10 @@ def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
 
 def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
     """The text of a file below a root, as it is now. No part of the path is followed if it is a link."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    folder = os.open(root, flags | os.O_DIRECTORY)
     try:
-        *parts, name = path.split("/")
-        for part in parts:
-            below = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
-            os.close(folder)
-            folder = below
-        handle = os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)
+        handle = _opened(str(root), path)
     except OSError as error:
         return Skipped(path, "unreadable", error.strerror or str(error))
-    finally:
-        os.close(folder)
     with os.fdopen(handle, "rb") as source:
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -106,6 +97,21 @@ def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
             return _too_large(path, status.st_size, max_bytes)
         decoded = decode(source.read(max_bytes))
     return Skipped(path, "binary") if decoded is None else decoded[0]
+
+
+def _opened(root: str, path: str) -> int:
+    """A file below a root, opened folder by folder: whoever swaps one for a link meanwhile gains nothing."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(root, flags | os.O_DIRECTORY)
+    try:
+        *parts, name = path.split("/")
+        for part in parts:
+            below = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(name, flags | os.O_NONBLOCK, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> Skipped:

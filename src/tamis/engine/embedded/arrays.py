@@ -37,13 +37,18 @@ def write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
     """Write and sync. The caller syncs the folder and gives the file its final name."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header, places = _lay_out(contiguous)
-    with file.open("wb") as out:
+    with open(file, "wb", opener=private) as out:
         out.write(_PREFIX.pack(_MAGIC, len(header), _sum(header)) + header)
         for name, array in contiguous.items():
             out.write(b"\0" * (places[name] - out.tell()))
             out.write(_bytes(array))
         out.flush()
         os.fsync(out.fileno())
+
+
+def private(file: str, flags: int) -> int:
+    """Opens a file that only its owner may read, whatever new files are like elsewhere."""
+    return os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _bytes(array: Array) -> memoryview | bytes:

@@ -7,6 +7,7 @@ that brings their documents, so that a crash at any instant leaves the last gene
 import errno
 import hashlib
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.engine.embedded.arrays import sync_folder
+from tamis.engine.embedded.arrays import private, sync_folder
 from tamis.errors import (
     IndexDamaged,
     IndexForeign,
@@ -138,6 +139,16 @@ def open_writer(directory: Path) -> Connection:
         return connection
 
 
+def _check_links(directory: Path) -> None:
+    """A checkout may bring an index whose links lead to somebody's other one: it is not answered from."""
+    places = [directory / name for name in ("index.db", "index.db-wal", "segments", "concepts")]
+    places += [directory] if directory.name == INDEX_FOLDER else []
+    for place in places:
+        if place.is_symlink():
+            hint = "remove it, or choose another place with --index-dir or TAMIS_INDEX_DIR"
+            raise StorageFault(f"{place} is a link", hint=hint)
+
+
 def exists(directory: Path) -> bool:
     """Whether there is an index, as far as we may look."""
     with storage_faults(directory):
@@ -148,6 +159,7 @@ def open_reader(directory: Path) -> Connection:
     """A connection that only reads, in any number of processes and threads."""
     if not exists(directory):
         raise IndexMissing(directory.parent if directory.name == INDEX_FOLDER else directory)
+    _check_links(directory)
     with database_faults(directory):
         connection = sqlite3.connect(
             _read_only(directory), uri=True, isolation_level=None, check_same_thread=False
@@ -202,6 +214,9 @@ def _create(file: Path) -> None:
     partial = file.with_name("index.db.partial")
     for name in (partial.name, *(f"{name}{end}" for name in (file.name, partial.name) for end in _BESIDE)):
         file.with_name(name).unlink(missing_ok=True)
+    os.close(
+        private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    )  # SQLite gives its logs the same mode
     with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
         with transaction(connection):
             for statement in _SCHEMA.split(";\n"):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine.embedded import concepts, store, vectors, words
-from tamis.engine.embedded.arrays import sync_folder
+from tamis.engine.embedded.arrays import private, sync_folder
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.merging import merged_files, merging_cost, segments_to_merge
 from tamis.engine.embedded.segment import (
@@ -333,7 +333,7 @@ def make_folder(directory: Path) -> None:
             raise BadFolder(f"{directory.parent} does not exist", hint="give the folder to search")
         directory.mkdir(mode=0o700, parents=not inside, exist_ok=True)
         if not any(directory.iterdir()):
-            (directory / ".gitignore").write_text("*\n", encoding="ascii")
+            write_ignore_file(directory)
         (directory / "segments").mkdir(mode=0o700, exist_ok=True)
         sync_folder(directory)
 
@@ -352,10 +352,17 @@ def unfit(directory: Path) -> str:
         return "has a link for what is made anew"
     if any((directory / f"{name}.lock").is_symlink() for name in ("writer", "watch", "concepts")):
         return "has a link for a lock"
-    strange = (
-        [name for name in os.listdir(directory) if not _OURS.fullmatch(name)] if directory.exists() else []
-    )
+    names = os.listdir(directory) if directory.exists() else []
+    if linked := [name for name in names if os.path.islink(directory / name)]:
+        return f"has a link ({linked[0]})"
+    strange = [name for name in names if not _OURS.fullmatch(name)]
     return f"holds other things ({strange[0]})" if strange else ""
+
+
+def write_ignore_file(directory: Path) -> None:
+    """So that git does not see an index inside a work tree."""
+    with open(directory / ".gitignore", "w", encoding="ascii", opener=private) as file:
+        file.write("*\n")
 
 
 def _discard(directory: Path) -> None:
