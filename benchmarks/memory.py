@@ -2,8 +2,8 @@
 
 python benchmarks/memory.py [--mb 200] [--budget 200] [--model hashing]
 
-Text of that size in Markdown is made and indexed in a child process, then all of it is changed and indexed again. Memory
-is the process's own (RssAnon): pages of mapped files are the system's to take back.
+Text of that size in Markdown is made and indexed in a child process, then all of it is changed and indexed
+again. Memory is the process's own (RssAnon): pages of mapped files are the system's to take back.
 """
 
 import argparse
@@ -42,9 +42,11 @@ with Corpus(root, root / ".tamis", settings) as corpus:
     for run in ("first", "again"):
         began = time.process_time()
         report = corpus.refresh()
-        print(f"{run}: {report.indexed} files, {report.chunks} passages, {time.process_time() - began:.0f} s of CPU, "
-              f"{corpus.status().segments} segments; {before:.0f} MB before, {peak[0] - before:.0f} MB more at the peak",
-              flush=True)
+        took = time.process_time() - began
+        done_so_far = f"{report.indexed} files, {report.chunks} passages, {took:.0f} s of CPU"
+        segments = corpus.status().segments
+        more = peak[0] - before
+        print(f"{run}: {done_so_far}, {segments} segments; {before:.0f} MB, at the peak {more:.0f} more")
         for file in root.rglob("*.md"):
             with file.open("a") as end:
                 end.write("\\nmore\\n")
@@ -61,12 +63,13 @@ def write_corpus(root: Path, megabytes: float) -> None:
         "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 10))) for _ in range(60_000)
     ]
     weights = list(itertools.accumulate(1 / (at + 3) for at in range(len(vocabulary))))
+
+    def text(chance: random.Random) -> str:
+        return " ".join(chance.choices(vocabulary, cum_weights=weights, k=150))
+
     written = number = 0
     while written < megabytes * 1e6:
-        sections = (
-            f"## Section {at} of {number}\n\n{' '.join(chance.choices(vocabulary, cum_weights=weights, k=150))}\n\n"
-            for at in range(60)
-        )
+        sections = (f"## Section {at} of {number}\n\n{text(chance)}\n\n" for at in range(60))
         folder = root / f"d{number // 100}"
         folder.mkdir(parents=True, exist_ok=True)
         written += (folder / f"f{number}.md").write_text(
