@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from tamis.engine.embedded import words
 from tamis.engine.embedded.arrays import Truncated, map_arrays, spoiled, sync_folder, write_arrays
 from tamis.engine.embedded.store import SegmentRecord
-from tamis.errors import IndexDamaged
+from tamis.errors import IndexDamaged, read_fault
+from tamis.failpoints import reached
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Tag, Type
 from tamis.model import Facts
 
@@ -55,8 +56,11 @@ def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
     try:
         for file, arrays in files.items():
             write_arrays(partial / f"{file}.bin", arrays)
+            reached("segment.file")
         sync_folder(partial)
+        reached("segment.synced")
         partial.rename(home / name)
+        reached("segment.named")
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)  # on a full disk, what is half written is in the way
         raise
@@ -72,6 +76,7 @@ def sweep(home: Path, known: set[str]) -> None:
     for entry in home.iterdir():
         if entry.name not in known and is_ours(entry):
             shutil.rmtree(entry, ignore_errors=True)
+            reached("sweep.removed")
 
 
 def is_ours(entry: Path) -> bool:
@@ -116,6 +121,10 @@ class Segment:
             return map_arrays(file_of(self.directory, self.record, name))
         except Truncated as error:
             raise IndexDamaged(self.directory, f"{self.record.folder}/{error}") from error
+        except FileNotFoundError:  # merged away meanwhile, or damage: whoever asked knows
+            raise
+        except OSError as error:
+            raise read_fault(self.directory, error) from error
 
     def check_sums(self) -> None:
         """See that every byte is as it was written, before rows are copied on: a copy's sums are right."""

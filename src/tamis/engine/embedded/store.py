@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tamis.engine.embedded.arrays import private, sync_folder
 from tamis.errors import (
@@ -30,6 +30,7 @@ from tamis.errors import (
     rebuild_command,
     storage_faults,
 )
+from tamis.failpoints import reached
 from tamis.model import (
     INDEX_FOLDER,
     Chunk,
@@ -98,9 +99,8 @@ CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """What tells whether a file has changed since it was read."""
+class FileState(NamedTuple):
+    """What tells whether a file has changed since it was read. A tuple: each look makes thousands."""
 
     size: int
     mtime_ns: int
@@ -226,7 +226,9 @@ def _create(file: Path) -> None:
             set_facts(connection, dict(zip(_FACTS, (0, 0, 0.0, uuid.uuid4().hex), strict=True)))
         # Last: the log would have to be emptied on closing, and on a full disk that fails without a word.
         connection.execute("PRAGMA journal_mode = WAL")
+    reached("database.made")
     partial.replace(file)
+    reached("database.named")
     sync_folder(file.parent)
 
 
@@ -265,7 +267,9 @@ def transaction(connection: Connection) -> Iterator[None]:
         if connection.in_transaction:  # SQLite has rolled back by itself when the disk is full
             connection.execute("ROLLBACK")
         raise
+    reached("commit.before")
     connection.execute("COMMIT")
+    reached("commit.after")
 
 
 @contextmanager
