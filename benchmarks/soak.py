@@ -152,53 +152,73 @@ def settle(corpus: Corpus) -> float:
 
 def soak(place: Path, minutes: float, files: int, seed: int, edits: float) -> dict[str, Any]:
     """`edits` is how many there are in a second, on average."""
-    dice = random.Random(seed)
     root, home = place / "root", place / "home"
     home.mkdir()
-    pages, done, memory = Pages(root, dice, files), Counter[str](), Memory()
+    pages = Pages(root, random.Random(seed), files)
+    readers: list[subprocess.Popen[bytes]] = []
     watching = Watching(root, home)
-    with corpus_over(root) as corpus:
-        while not corpus.exists():
-            time.sleep(0.05)
-        readers = [start_reader(root, home) for _ in range(READERS)]
-        began, restarts, looked = time.monotonic(), 0, 0.0
-        long = minutes * 60
-        while (now := time.monotonic() - began) < long:
-            done[pages.step()] += 1
-            if now - looked > min(5.0, long / 60):
-                memory.look(now, watching.process, readers)
-                looked = now
-            if now > (restarts + 0.5) * 60:
-                watching.restart((signal.SIGKILL, signal.SIGTERM)[restarts % 2])
-                restarts += 1
-            time.sleep(dice.expovariate(edits))
-        settled = settle(corpus)
-        told = [json.loads(reader.communicate(timeout=60)[0]) for reader in readers]
-        watching.end(signal.SIGTERM)
-        errors = [each for reader in told for each in reader["wrong"]] + watching.errors()
-        errors += [] if settled < SETTLING else ["the watcher did not come to rest"]
-        errors += [f"a reader ended with {r.returncode}" for r in readers if r.returncode]
-        errors += [f"the doctor says: {corpus.check(full=True).verdict}"] * _is_ill(corpus)
-        with corpus_over(root, place / "aside") as anew:
-            anew.refresh()
-            other = differences(content_of(corpus.directory), content_of(anew.directory))
-            wrong = sum(a != b for a, b in zip(answers(corpus), answers(anew), strict=True))
-            asked = len(answers(anew))
-        state = corpus.state()
+    try:
+        with corpus_over(root) as corpus:
+            while not corpus.exists():
+                time.sleep(0.05)
+            readers += [start_reader(root, home) for _ in range(READERS)]
+            figures = _work(pages, watching, readers, minutes * 60, edits)
+            settled = settle(corpus)
+            told = [json.loads(reader.communicate(timeout=60)[0]) for reader in readers]
+            watching.end(signal.SIGTERM)
+            errors = [each for reader in told for each in reader["wrong"]] + watching.errors()
+            errors += [] if settled < SETTLING else ["the watcher did not come to rest"]
+            errors += [f"a reader ended with {each.returncode}" for each in readers if each.returncode]
+            with corpus_over(root, place / "aside") as anew:
+                anew.refresh()
+                compared = _compared(corpus, anew)
+    finally:
+        for process in (watching.process, *readers):
+            process.kill()
+            process.wait()
+    seen = [each["generations"] for each in told]
     return {
-        "minutes": minutes, "seed": seed, "documents": state.documents, "passages": state.chunks,
-        "edits": sum(done.values()), "edits_by_kind": dict(done), "restarts": restarts,
-        "endings": dict(watching.endings), "generations": state.generation,
-        "answers": sum(each["answers"] for each in told),
-        "generations_seen": [each["generations"] for each in told],
-        "settled_after": round(settled, 1), "errors": len(errors), "error_examples": errors[:10],
-        "differences_to_rebuild": len(other), "difference_examples": other[:10],
-        "questions_compared": asked, "answers_that_differ": wrong, **memory.figures(long),
+        "minutes": minutes, "seed": seed, **figures, "endings": dict(watching.endings),
+        "answers": sum(each["answers"] for each in told), "generations_seen": seen,
+        "settled_after": round(settled, 1), "errors": len(errors), "error_examples": errors[:10], **compared,
     }  # fmt: skip
 
 
-def _is_ill(corpus: Corpus) -> bool:
-    return corpus.check(full=True).verdict != "healthy"
+def _work(
+    pages: Pages, watching: Watching, readers: list[subprocess.Popen[bytes]], long: float, edits: float
+) -> dict[str, Any]:
+    """Change files for so many seconds, and end the watcher once in every minute of them."""
+    done, memory, restarts, looked = Counter[str](), Memory(), 0, 0.0
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < long:
+        done[pages.step()] += 1
+        if now - looked > min(5.0, long / 60):
+            memory.look(now, watching.process, readers)
+            looked = now
+        if now > (restarts + 0.5) * min(60.0, long):
+            watching.restart((signal.SIGKILL, signal.SIGTERM)[restarts % 2])
+            restarts += 1
+        time.sleep(pages.dice.expovariate(edits))
+    counts = {"edits": sum(done.values()), "edits_by_kind": dict(done), "restarts": restarts}
+    return counts | memory.figures(long)
+
+
+def _compared(corpus: Corpus, anew: Corpus) -> dict[str, Any]:
+    """What the index says against what a new one does, and what the doctor says of it."""
+    other = differences(content_of(corpus.directory), content_of(anew.directory))
+    pairs = list(zip(answers(corpus), answers(anew), strict=True))
+    state = corpus.state()
+    return {
+        "documents": state.documents, "passages": state.chunks, "generations": state.generation,
+        "doctor": corpus.check(full=True).verdict, "differences_to_rebuild": len(other),
+        "difference_examples": other[:10], "questions_compared": len(pairs),
+        "answers_that_differ": sum(ours != theirs for ours, theirs in pairs),
+    }  # fmt: skip
+
+
+def is_lost(figures: dict[str, Any]) -> bool:
+    wrong = ("errors", "differences_to_rebuild", "answers_that_differ")
+    return figures["doctor"] != "healthy" or any(figures[name] for name in wrong)
 
 
 def main() -> int:
@@ -223,7 +243,7 @@ def main() -> int:
     else:
         for name, value in figures.items():
             print(f"{name:24} {value}")
-    return int(bool(figures["errors"] or figures["differences_to_rebuild"] or figures["answers_that_differ"]))
+    return int(is_lost(figures))
 
 
 if __name__ == "__main__":

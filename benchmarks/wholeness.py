@@ -9,7 +9,7 @@ import random
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class Pages:
         return self.place(self.dice.randrange(2 * self.files))
 
     def there(self) -> list[Path]:
-        return sorted(file for file in self.root.rglob("*.md") if ".tamis" not in file.parts)
+        return sorted(file for file in self.root.glob("[dm]*/*.md") if file.name[0] != ".")
 
     def write(self, file: Path, *, atomic: bool = False) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -215,16 +215,15 @@ def _is_whole(own: list[tuple[int, int, int]]) -> bool:
     return len(editions) == 1 and sorted(part for _, part, _ in own) == list(range(own[0][2]))
 
 
-def answers(corpus: Corpus) -> list[Any]:
-    """Results with all that is said of them, and the funnel's counts, for questions of every kind."""
+def answers(corpus: Corpus, some: Sequence[str] = WORDS) -> list[Any]:
+    """Results with all that is said of them, and the funnel's counts, for questions of two words each."""
     ways: tuple[dict[str, Any], ...] = (
         {},
         {"exclude_patterns": ["d1/"]},
         {"tags": ["draft"], "max_hops": 2},
         {"under": ["d2"], "unique": True},
     )
-    pairs = zip(WORDS, (*WORDS[3:], *WORDS[:3]), strict=True)
-    questions = [f"{first} {second}" for first, second in pairs]
+    questions = [f"{word} {some[at - 1]}" for at, word in enumerate(some)]
     return [_plain(corpus.search(question, limit=50, **way)) for question in questions for way in ways]
 
 

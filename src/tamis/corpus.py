@@ -53,7 +53,7 @@ from tamis.model import (
     WhyNot,
 )
 from tamis.models.cache import CachedEmbedder, VectorCache, cache_folder
-from tamis.models.embed import QUICK_MODEL, Embedder, check_name, load_embedder
+from tamis.models.embed import QUICK_MODEL, Embedder, check_name, load_embedder, worker_threads
 from tamis.models.rerank import Reranker, load_reranker
 from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
@@ -496,7 +496,7 @@ class Corpus:
         loaded = self._load(name)
         if not isinstance(loaded, CachedEmbedder):
             return loaded
-        return CachedEmbedder(loaded.embedder, loaded.cache, afresh=True)
+        return CachedEmbedder(loaded.embedder, loaded.cache, loaded.threads, afresh=True)
 
     def _cached(self, embedder: Embedder | None) -> Embedder | None:
         """With the cache before it, if there is one and the model takes longer than looking there."""
@@ -505,7 +505,7 @@ class Corpus:
         if self._vectors is not None:  # of a model that the settings named before
             self._vectors.close()
         self._vectors = VectorCache(cache_folder(os.environ), self.settings.model.cache_mb * 1_000_000)
-        return CachedEmbedder(embedder, self._vectors)
+        return CachedEmbedder(embedder, self._vectors, worker_threads(self.settings.model.threads))
 
     def _models(self, embedder: Embedder | None) -> Models:
         if embedder is None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine.embedded.writer import Waiting, Writer
+from tamis.failpoints import reached
 from tamis.model import under_trail
 from tamis.models.embed import Embedder
 from tamis.progress import Progress
@@ -39,6 +40,7 @@ def fill_in(
             for path, vectors in _vectors(embedder, writer.texts_of(portion)):
                 commits.add(path, vectors)
                 progress.advance(path, len(vectors))
+            reached("fill.portion")
             commits.now_and_then()
             if yields():
                 break

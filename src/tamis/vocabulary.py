@@ -21,6 +21,7 @@ from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.engine.embedded.segment import Segment
 from tamis.errors import IndexLocked, storage_faults
+from tamis.failpoints import reached
 from tamis.models.embed import Embedder
 from tamis.progress import Progress
 from tamis.settings import Settings
@@ -84,6 +85,7 @@ def _make(reader: Reader, settings: Settings, load: Load, progress: Progress) ->
     vectors = _stacked((known[name] for name in names), len(names), facts["dimension"])
     name = concepts.write_vocabulary(reader.directory, terms, names, vectors, fingerprint, floor)
     _publish(reader.directory, name, settings.index.lock_timeout, progress)
+    reached("concepts.published")
     concepts.sweep(reader.directory, name)
     progress.note(f"the concept vocabulary has {len(names):,} terms")
 

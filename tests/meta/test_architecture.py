@@ -27,6 +27,7 @@ LAYERS = (
         "query",
         "settings",
         "progress",
+        "failpoints",
     },
     {"ingest", "models", "engine"},
     {"build", "fill", "search", "vocabulary"},

@@ -15,7 +15,7 @@ import pytest
 
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import bge, encoder, granite
-from tamis.models.embed import DEFAULT_MODEL, MODEL_NAMES, Embedder, check_name, load_embedder
+from tamis.models.embed import DEFAULT_MODEL, MODEL_NAMES, Embedder, check_name, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
 from tamis.search.calibrate import Logistic
 
@@ -241,5 +241,5 @@ def test_the_graph_is_what_its_script_writes():
 def test_threads_are_as_configured_on_every_system(configured, threads, has_affinity, monkeypatch):
     if not has_affinity:
         monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    assert encoder.worker_threads(configured) == threads
-    assert encoder.worker_threads(0) >= 1
+    assert worker_threads(configured) == threads
+    assert worker_threads(0) >= 1

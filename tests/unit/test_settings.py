@@ -3,7 +3,9 @@
 import itertools
 import json
 import math
+import os
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +28,7 @@ from tamis.errors import BadSetting, IndexLocked, IndexMismatch
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Found
+from tamis.models.cache import cache_folder
 from tamis.settings import (
     ENVIRONMENT_NAMES,
     PRESETS,
@@ -1039,7 +1042,8 @@ def _(make, _):
 def _(make, _):
     """As many texts are embedded at the same time as there are threads, and no more."""
     from tamis.models import granite
-    from tamis.models.encoder import Encoder, worker_threads
+    from tamis.models.embed import worker_threads
+    from tamis.models.encoder import Encoder
 
     class Tokens:
         ids = (1,)
@@ -1058,11 +1062,12 @@ def _(make, _):
 
         return Encoder("granite", "toy", 2, (0.5, 1.0), None, Toy(), forward, worker_threads(threads))
 
-    for threads in (1, 3):
+    for threads, kept in ((1, 0), (3, 0), (1, 500), (3, 500)):
         seen: set[str] = set()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(granite, "load", lambda asked, seen=seen: embedder(asked, asked, seen))
-            make(ANIMALS, model__name="granite", model__threads=threads, model__cache_mb=0)
+            make(ANIMALS, model__name="granite", model__threads=threads, model__cache_mb=kept)
+            shutil.rmtree(cache_folder(os.environ), ignore_errors=True)
         assert len(seen) == threads
 
 

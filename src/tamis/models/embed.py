@@ -4,6 +4,7 @@ An embedder gives equal text an equal vector, whatever else is embedded beside i
 process on one machine: the law needs that. Vectors are float32 of length one.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
@@ -53,6 +54,13 @@ def _hashing(threads: int) -> Embedder:  # noqa: ARG001
     from tamis.models.hashing import HashingEmbedder
 
     return HashingEmbedder()
+
+
+def worker_threads(configured: int) -> int:
+    """How many threads embed: as many as are configured, or else one for each core that we may use."""
+    if configured:
+        return configured
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _LOADERS: Final[dict[str, Callable[[int], Embedder]]] = {

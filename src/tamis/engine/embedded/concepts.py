@@ -29,6 +29,7 @@ from tamis.engine.embedded import vectors, words
 from tamis.engine.embedded.arrays import Truncated, map_arrays, sync_folder, write_arrays
 from tamis.engine.embedded.ranked import best
 from tamis.engine.embedded.segment import Mask, Segment
+from tamis.failpoints import reached
 from tamis.text import CONCEPTS_VERSION, concepts
 
 Array = NDArray[Any]
@@ -47,10 +48,14 @@ def terms_file(segment: Segment) -> Path:
 def write_terms(segment: Segment, texts: Iterable[tuple[int, str]]) -> None:
     """Write the terms of a segment's rows beside its other files, whole or not at all."""
     file = terms_file(segment)
+    for left in file.parent.glob("partial-*"):  # by a run that died here: we hold the lock
+        left.unlink(missing_ok=True)
     partial = file.with_name(f"partial-{uuid.uuid4().hex}")
     try:
         write_arrays(partial, collected(texts))
+        reached("concepts.written")
         partial.replace(file)
+        reached("concepts.named")
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(file.parent)
@@ -240,7 +245,9 @@ def _write(directory: Path, name: str, arrays: Mapping[str, Array]) -> None:
     partial = home / f"{name}.bin.partial"
     try:
         write_arrays(partial, arrays)
+        reached("concepts.written")
         partial.replace(home / f"{name}.bin")
+        reached("concepts.named")
     finally:
         partial.unlink(missing_ok=True)  # on a full disk, what is half written is in the way
     sync_folder(home)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tamis.errors import IndexLocked, storage_faults
+from tamis.failpoints import reached
 
 _PAUSE: Final = 0.05
 _GLANCE: Final = 0.002  # seconds; whoever only looks has let go by then
@@ -24,6 +25,7 @@ def writer_lock(
     """
     handle = _acquire(directory, timeout, waiting, name)
     try:
+        reached("lock.held")
         with storage_faults(directory):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"process {os.getpid()}".encode(), 0)

@@ -17,6 +17,7 @@ from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.segment import dead_documents, file_of, pack_dead, sweep
 from tamis.engine.embedded.writer import ASIDE, make_folder
 from tamis.errors import StorageFault, storage_faults
+from tamis.failpoints import reached
 from tamis.model import Repair
 
 Waiting = Callable[[str], None]
@@ -44,6 +45,7 @@ def mend(directory: Path, timeout: float, waiting: Waiting, repairs: Sequence[Re
             if lost:
                 facts["pending"] = len(lost)
             store.set_facts(connection, facts)
+        reached("mend.committed")
         _clear_away(directory, store.segments(connection))
     return len(lost)
 
@@ -102,6 +104,7 @@ def made_aside(directory: Path, timeout: float, waiting: Waiting) -> Iterator[Pa
         shutil.rmtree(aside, ignore_errors=True)
         try:
             yield aside
+            reached("aside.made")
             _take_over(directory, aside)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -115,9 +118,13 @@ def _take_over(directory: Path, aside: Path) -> None:
     new = list((aside / "segments").iterdir())
     for folder in new:
         folder.rename(directory / "segments" / folder.name)
+        reached("aside.moved")
     for end in _BESIDE:
         (directory / f"index.db{end}").unlink(missing_ok=True)
+        reached("aside.unlogged")
     (aside / "index.db").replace(directory / "index.db")
+    reached("aside.replaced")
     sync_folder(directory)
     sweep(directory / "segments", {folder.name for folder in new})
+    reached("aside.swept")
     concepts.sweep(directory, "")

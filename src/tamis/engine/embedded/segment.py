@@ -22,6 +22,7 @@ from tamis.engine.embedded import words
 from tamis.engine.embedded.arrays import Truncated, map_arrays, spoiled, sync_folder, write_arrays
 from tamis.engine.embedded.store import SegmentRecord
 from tamis.errors import IndexDamaged
+from tamis.failpoints import reached
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Tag, Type
 from tamis.model import Facts
 
@@ -55,8 +56,11 @@ def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
     try:
         for file, arrays in files.items():
             write_arrays(partial / f"{file}.bin", arrays)
+            reached("segment.file")
         sync_folder(partial)
+        reached("segment.synced")
         partial.rename(home / name)
+        reached("segment.named")
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)  # on a full disk, what is half written is in the way
         raise
@@ -72,6 +76,7 @@ def sweep(home: Path, known: set[str]) -> None:
     for entry in home.iterdir():
         if entry.name not in known and is_ours(entry):
             shutil.rmtree(entry, ignore_errors=True)
+            reached("sweep.removed")
 
 
 def is_ours(entry: Path) -> bool:

@@ -29,6 +29,7 @@ from tamis.errors import (
     rebuild_command,
     storage_faults,
 )
+from tamis.failpoints import reached
 from tamis.model import (
     INDEX_FOLDER,
     Chunk,
@@ -211,7 +212,9 @@ def _create(file: Path) -> None:
             set_facts(connection, dict(zip(_FACTS, (0, 0, 0.0, uuid.uuid4().hex), strict=True)))
         # Last: the log would have to be emptied on closing, and on a full disk that fails without a word.
         connection.execute("PRAGMA journal_mode = WAL")
+    reached("database.made")
     partial.replace(file)
+    reached("database.named")
     sync_folder(file.parent)
 
 
@@ -250,7 +253,9 @@ def transaction(connection: Connection) -> Iterator[None]:
         if connection.in_transaction:  # SQLite has rolled back by itself when the disk is full
             connection.execute("ROLLBACK")
         raise
+    reached("commit.before")
     connection.execute("COMMIT")
+    reached("commit.after")
 
 
 @contextmanager

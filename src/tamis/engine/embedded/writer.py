@@ -28,6 +28,7 @@ from tamis.engine.embedded.segment import (
 )
 from tamis.engine.embedded.store import FileState, SegmentRecord
 from tamis.errors import BadFolder, IndexDamaged, StorageFault, storage_faults
+from tamis.failpoints import reached
 from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
 from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
@@ -108,12 +109,14 @@ class Writer:
         ordered = sorted(batch, key=lambda prepared: prepared.document.path)
         first = store.next_chunk(self.connection)
         folder = write_segment(self.directory / "segments", _segment_files(ordered, first, self.boosts))
+        reached("put.written")
         with self._generation(pending=pending):
             self._bury([prepared.document.path for prepared in ordered])
             rows = sum(len(prepared.document.chunks) for prepared in ordered)
             segment = self._register(folder, rows, len(ordered), ordered[0].vectors.shape[1])
             for place, prepared in enumerate(ordered):
                 first = self._insert(prepared, segment, place, first)
+                reached("put.document")
             self._sum_up([prepared.document.path for prepared in ordered])
         self._merge(_MOST_SEGMENTS)
 
@@ -133,6 +136,7 @@ class Writer:
         together = np.concatenate([vectors_of[path] for path, *_ in documents])
         files["vectors"] = vectors.encode(together)
         folder = write_segment(self.directory / "segments", files)
+        reached("embed.written")
         with self._generation():
             self._mark_dead([(segment, place) for _, _, segment, place in documents])
             new = self._register(folder, len(together), len(documents), together.shape[1])
@@ -247,12 +251,14 @@ class Writer:
         documents = sorted(store.segment_paths(self.connection, [record.id for record in chosen]))
         merged = _merged_files([Segment(self.directory, record) for record in chosen], documents)
         folder = write_segment(self.directory / "segments", merged) if documents else ""
+        reached("merge.written")
         with self._generation():
             store.drop_segments(self.connection, [record.id for record in chosen])
             if documents:
                 rows = len(merged["rows"]["chunk"])
                 self._move(self._register(folder, rows, len(documents), dimension), documents)
         self._obsolete += [record.folder for record in chosen]
+        reached("merge.committed")
         if not self.connection.in_transaction:
             self._remove_obsolete()
 
@@ -260,6 +266,7 @@ class Writer:
         """Readers that have these mapped keep them; readers that come too late look again."""
         for folder in self._obsolete:
             shutil.rmtree(self.directory / "segments" / folder, ignore_errors=True)
+            reached("obsolete.removed")
         self._obsolete.clear()
 
 
@@ -287,7 +294,7 @@ def open_for_writing(
         connection = store.open_writer(directory)
         try:
             records = store.segments(connection)
-            sweep(directory / "segments", {record.folder for record in records})
+            _clear_up(directory, records)
             _check_segments(directory, records)
             yield Writer(directory, connection, boosts)
         finally:
@@ -303,6 +310,14 @@ def sole_watcher(directory: Path) -> Iterator[Callable[[], bool]]:
     make_folder(directory)
     with writer_lock(directory, 0, lambda _: None, "watch.lock") as held:
         yield held
+
+
+def _clear_up(directory: Path, records: Sequence[SegmentRecord]) -> None:
+    """Remove what a writer that died has left, whatever it was doing."""
+    sweep(directory / "segments", {record.folder for record in records})
+    for file in directory.glob("index.db.partial*"):
+        file.unlink(missing_ok=True)
+    shutil.rmtree(directory / ASIDE, ignore_errors=True)
 
 
 def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
@@ -356,6 +371,7 @@ def unfit(directory: Path) -> str:
 def _discard(directory: Path) -> None:
     for name in ("index.db", "index.db-wal", "index.db-shm"):
         (directory / name).unlink(missing_ok=True)
+        reached("discard.file")
     sweep(directory / "segments", set())
     concepts.sweep(directory, "")
 
