@@ -1,6 +1,6 @@
 """Kill -9 at every named point of writing and at random moments, with readers running: is anything ever lost?
 
-    python benchmarks/crash.py [--kills 1000] [--seed 1] [--every-point] [--json]
+    python benchmarks/crash.py [--kills 1000] [--seed 1] [--every-point | --each-point] [--json]
 
 Each attempt starts from a whole index of a few dozen pages and runs one operation in a child process that is
 killed: `index` (from nothing), `refresh` (after edits), `compact` (small edits until segments are merged),
@@ -56,10 +56,10 @@ from tamis.settings import load
 from tamis.text import content_hash
 from wholeness import WORDS, Pages, answers, complaints, content_of, differences
 
-FILES = 20
+FILES = 12
 READERS = 1
 ASKED = 0.25  # how often questions are asked as well: they cost more than all the rest
-PAUSE = 0.05  # seconds between two looks of a reader
+PAUSE = 0.15  # seconds between two looks of a reader
 LONGEST = 60.0  # seconds; an operation that takes longer hangs
 _LATER = {"pending", "orphans", "concepts"}  # checks whose warnings are for the next run
 DAMAGED = {"mend", "replace", "discard"}
@@ -268,10 +268,11 @@ def _read(place: Path, outcome: Path, dice: random.Random) -> int:
     wrong: list[str] = []
     opened: tuple[list[str], Corpus] | None = None
     seen: set[tuple[str, int]] = set()
+    parent = os.getppid()
     while not place.exists():
         time.sleep(0.01)
     with suppress(FileNotFoundError):
-        while True:
+        while os.getppid() == parent:
             asked = json.loads(place.read_text("utf-8"))
             if opened is None or opened[0][:2] != asked[:2]:
                 if opened is not None:
@@ -332,6 +333,7 @@ class World:
         self.dice, self.readers, self.place = dice, readers, place
         self.pages = Pages(place / "root", dice, FILES)
         self.number = 0
+        self.compared: list[tuple[str, int]] = []  # the pages that the index to compare with was made of
         self.directory = self._next()
         self.fill()
 
@@ -377,10 +379,13 @@ class World:
 
     @contextmanager
     def anew(self) -> Iterator[Corpus]:
-        """An index of the pages as they are, made now."""
-        shutil.rmtree(self.place / "aside", ignore_errors=True)
+        """A new index of the pages as they are; where none has changed, the one that was new before."""
+        now = [(str(file), file.stat().st_mtime_ns) for file in self.pages.there()]
         with corpus_over(self.root, self.place / "aside") as corpus:
-            corpus.refresh()
+            if now != self.compared:
+                shutil.rmtree(self.place / "aside", ignore_errors=True)
+                corpus.refresh()
+                self.compared = now
             yield corpus
 
 
@@ -474,8 +479,9 @@ def profile(world: World, name: str) -> tuple[Counter[str], float]:
     return ended.reached, ended.seconds
 
 
-def campaign(home: Path, kills: int, seed: int, *, every_point: bool = False) -> dict[str, Any]:
-    """`every_point` first has each operation killed once at each point that it reaches."""
+def campaign(home: Path, kills: int, seed: int, first: str = "") -> dict[str, Any]:
+    """`first` says what is killed before the kills by lot: each operation at "every" point that it reaches
+    once, or one operation for "each" point."""
     make_small()
     os.environ["XDG_CACHE_HOME"] = str(home / "cache")
     dice, outcome, began = random.Random(seed), Outcome(), time.monotonic()
@@ -484,8 +490,9 @@ def campaign(home: Path, kills: int, seed: int, *, every_point: bool = False) ->
         world = World(home, dice, readers)
         usual = {name: profile(world, name) for name in OPERATIONS}
         turns = [(name, point) for name, (reached, _) in usual.items() for point in POINTS if reached[point]]
-        due = list(turns) if every_point else []
-        while sum(outcome.kills.values()) < kills + (len(turns) if every_point else 0):
+        due = {"every": list(turns), "each": _one_each(turns, dice), "": []}[first]
+        kills += len(due)
+        while sum(outcome.kills.values()) < kills:
             _attempt_next(world, usual, turns, due, outcome)
             if outcome.attempts % 50 == 0:
                 print(f"{sum(outcome.kills.values())} kills", file=sys.stderr, flush=True)
@@ -508,6 +515,12 @@ def campaign(home: Path, kills: int, seed: int, *, every_point: bool = False) ->
         "loss_examples": outcome.losses[:10], "readers": dict(counts), "reader_errors": len(wrong),
         "reader_examples": wrong[:10], "seconds": round(time.monotonic() - began, 1),
     }  # fmt: skip
+
+
+def _one_each(turns: list[tuple[str, str]], dice: random.Random) -> list[tuple[str, str]]:
+    """An operation for each point, by lot."""
+    names = {point: [name for name, own in turns if own == point] for _, point in turns}
+    return [(dice.choice(own), point) for point, own in names.items()]
 
 
 def _attempt_next(
@@ -537,13 +550,27 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--every-point", action="store_true", help="first, each operation at each point once")
+    parser.add_argument(
+        "--every-point",
+        dest="first",
+        action="store_const",
+        const="every",
+        default="",
+        help="before that, each operation once at each point that it reaches",
+    )
+    parser.add_argument(
+        "--each-point",
+        dest="first",
+        action="store_const",
+        const="each",
+        help="before that, one operation at each point",
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="tamis-crash-", dir=memory) as folder:
         home = Path(folder).resolve()
-        figures = campaign(home, options.kills, options.seed, every_point=options.every_point)
+        figures = campaign(home, options.kills, options.seed, options.first)
     if options.json:
         print(json.dumps(figures, indent=2))
     else:

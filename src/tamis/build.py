@@ -107,8 +107,7 @@ def build(
             source = _read(writer, plan.changed, known, dates, settings, progress, tally)
             prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
             _write(writer, plan.changed, prepared, progress, tally)
-        writer.describe({"git": dates.edition, "began": began})
-        writer.finish(tally.skipped)
+        writer.finish(tally.skipped, {"git": dates.edition, "began": began})
         if name != NO_MODEL:
             fill_in(writer, embedder, progress, yields)
         generation = writer.generation
@@ -178,9 +177,9 @@ def is_unchanged(entry: Entry, known: FileState | None, wanted: str) -> bool:
     """Whether times and size say for sure that the file is what it was. If not, its content decides."""
     if known is None or known.recipe != wanted:
         return False
-    now = (entry.size, entry.mtime_ns, entry.ctime_ns, entry.inode)
-    same = now == (known.size, known.mtime_ns, known.ctime_ns, known.inode)
-    return same and max(entry.mtime_ns, entry.ctime_ns) < known.read_ns - _RACY_NS
+    _, _, *now = entry
+    size, mtime_ns, ctime_ns, inode, read_ns, _, _ = known
+    return now == [size, mtime_ns, ctime_ns, inode] and max(mtime_ns, ctime_ns) < read_ns - _RACY_NS
 
 
 def is_touched(entry: Entry, since: float) -> bool:

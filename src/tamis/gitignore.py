@@ -120,7 +120,7 @@ class PatternList:
         The path alone is judged, not the directories above it.
         """
         index = self._for_directories if is_dir else self._for_files
-        return index.last_match(_as_bytes(path))
+        return index.last_match(path if path.isascii() else _as_bytes(path))
 
     def selects(self, path: str) -> bool:
         """Whether the list, read as an ignore file at the root, takes this file.
@@ -216,18 +216,21 @@ class _Index:
 
     names: dict[str, int]
     paths: dict[str, int]
-    suffixes: tuple[tuple[int, dict[str, int]], ...]  # by length
+    suffixes: dict[str, list[tuple[int, dict[str, int]]]]  # by their last character, then by length
     name_globs: _Globs
     path_globs: _Globs
 
     def last_match(self, path: str) -> int | None:
-        name = _last_name(path)
-        best = max(self.names.get(name, -1), self.paths.get(path, -1))
-        for length, positions in self.suffixes:
-            if length <= len(name):
-                best = max(best, positions.get(name[len(name) - length :], -1))
-        best = _last_glob(self.name_globs, name, best)
-        best = _last_glob(self.path_globs, path, best)
+        name = path[path.rfind("/") + 1 :]
+        best = self.names.get(name, -1)
+        if self.paths:
+            best = max(best, self.paths.get(path, -1))
+        for length, positions in self.suffixes.get(name[-1:], ()):  # a name that is shorter equals none
+            best = max(best, positions.get(name[-length:], -1))
+        if self.name_globs:
+            best = _last_glob(self.name_globs, name, best)
+        if self.path_globs:
+            best = _last_glob(self.path_globs, path, best)
         return None if best < 0 else best
 
 
@@ -270,11 +273,20 @@ def _index(patterns: Iterable[tuple[int, Pattern]]) -> _Index:
         suffix = None if pattern.anchored else _suffix(pattern.glob)
         if literal is not None:
             (paths if pattern.anchored else names)[literal] = position
-        elif suffix is not None:
+        elif suffix:
             suffixes.setdefault(len(suffix), {})[suffix] = position
         else:
             (path_globs if pattern.anchored else name_globs).append(_Glob(position, pattern.glob))
-    return _Index(names, paths, tuple(suffixes.items()), _by_start(name_globs), _by_start(path_globs))
+    return _Index(names, paths, _by_end(suffixes), _by_start(name_globs), _by_start(path_globs))
+
+
+def _by_end(suffixes: dict[int, dict[str, int]]) -> dict[str, list[tuple[int, dict[str, int]]]]:
+    """Most names end in a character that few suffixes, or none, have."""
+    tables: dict[str, dict[int, dict[str, int]]] = {}
+    for length, positions in suffixes.items():
+        for suffix, position in positions.items():
+            tables.setdefault(suffix[-1], {}).setdefault(length, {})[suffix] = position
+    return {end: list(by_length.items()) for end, by_length in tables.items()}
 
 
 def _by_start(globs: list[_Glob]) -> _Globs:

@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Timer
 from typing import IO, Final
 
+from tamis.ingest.ignore import repository_files
 from tamis.ingest.walk import Entry
 
 _SECONDS: Final = 10.0  # for the whole history: some 100,000 commits
@@ -133,6 +134,8 @@ def _own_time(entry: Entry) -> float:
 
 def tracked(root: Path) -> Tracked | None:
     """The files below the root that git tracks; None where it tracks none, or cannot be asked."""
+    if not repository_files(root):  # far cheaper than asking git
+        return None
     listing = _said(root, ("ls-files", "-z", "--stage", "--debug"))
     found = _said(root, ("rev-parse", "--verify", "--quiet", "HEAD")) if listing else None
     if not listing or not found:

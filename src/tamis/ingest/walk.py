@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tamis.errors import BadFolder
 from tamis.ingest.ignore import Rules, Verdict
@@ -18,12 +18,11 @@ from tamis.model import INDEX_FOLDER, Skipped
 _FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A regular file that the rules let through."""
+class Entry(NamedTuple):
+    """A regular file that the rules let through. A tuple of plain values: thousands are made at each look."""
 
     path: str  # posix, relative to the root
-    file: str  # where it is; as plain text, since thousands are made at each look
+    file: str  # where it is
     size: int
     mtime_ns: int
     ctime_ns: int
@@ -73,13 +72,14 @@ def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Ent
         raise BadFolder(f"{shown(str(root))} cannot be read: {found.detail}", hint="is it still there?")
     folders = [found]
     while folders:
-        entry = next(folders[-1].entries, None)
-        if entry is None:
-            folders.pop()
-        elif isinstance(visited := _visit(root, entry, folders[-1], warn), _Folder):
-            folders.append(visited)
-        else:
+        for entry in folders[-1].entries:
+            visited = _visit(root, entry, folders[-1], warn)
+            if isinstance(visited, _Folder):
+                folders.append(visited)
+                break
             yield visited
+        else:
+            folders.pop()
 
 
 def folders(root: Path, rules: Rules) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _visit(
         verdict = folder.rules.verdict(entry.name, is_folder)
         if verdict.ignored:
             return Skipped(shown(path) + "/" * is_folder, "ignored", describe(verdict))
-        if not _storable(path):
+        if not path.isascii() and not _storable(path):
             return Skipped(shown(path), "unreadable", "its name is not valid UTF-8")
         if entry.is_symlink():
             return _link(root, entry, path)
@@ -151,6 +151,8 @@ def _file(entry: os.DirEntry[str], path: str) -> Entry | Skipped:
 
 def stamp(nanoseconds: int) -> int:
     """A file's time as the store can hold it: a file may say that it is of the year 9999, or of 1600."""
+    if -_FARTHEST <= nanoseconds <= _FARTHEST:  # the rule, and thousands are asked for at each look
+        return nanoseconds
     return max(-_FARTHEST, min(nanoseconds, _FARTHEST))
 
 

@@ -156,12 +156,12 @@ class Writer:
             if any(moved):
                 self._count_generation()
 
-    def finish(self, skipped: Sequence[Skipped]) -> None:
-        """Every file is in: nothing is pending but vectors."""
+    def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
+        """Every file is in: nothing is pending but vectors. `facts` are what the next run wants to know."""
         self.tidy()
         with self._transaction():
             store.replace_skipped(self.connection, skipped)
-            store.set_facts(self.connection, {"pending": 0, "built_at": time.time()})
+            store.set_facts(self.connection, {**facts, "pending": 0, "built_at": time.time()})
 
     def tidy(self) -> None:
         """Leave few segments for searches to meet."""
@@ -202,7 +202,7 @@ class Writer:
             "keywords": store.stored_texts(document.front.keywords),
             "description": document.front.description,
             "warning": storable(document.warning),
-            **{name: getattr(prepared.state, name) for name in FileState.__slots__},
+            **prepared.state._asdict(),
         }
         key = store.add_document(self.connection, columns)
         chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
