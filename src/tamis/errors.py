@@ -151,6 +151,10 @@ _DISK_ERRORS = {
     errno.EROFS: ("the disk is read-only", "choose another place with --index-dir or TAMIS_INDEX_DIR"),
     errno.EACCES: ("permission denied", "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"),
     errno.EPERM: ("permission denied", "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"),
+    errno.EFBIG: (
+        "a file would be larger than this process may write",
+        "raise the limit (ulimit -f), then run the command again; nothing was lost",
+    ),
     errno.EIO: ("the disk reported an error", "check the disk; the last complete index is still in place"),
 }
 
@@ -164,6 +168,14 @@ def storage_faults(directory: Path) -> Iterator[None]:
         if error.errno not in _DISK_ERRORS:
             raise
         raise disk_fault(directory, error.errno) from error
+
+
+def read_fault(directory: Path, error: OSError) -> StorageFault:
+    """The fault for an index that is there, and that the system does not let us read."""
+    return StorageFault(
+        f"cannot read the index in {directory}: {error.strerror or error}",
+        hint="check the disk, and the permissions of that folder; your files are untouched",
+    )
 
 
 def disk_fault(directory: Path, code: int) -> StorageFault:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tamis.engine.embedded import words
 from tamis.engine.embedded.arrays import Truncated, map_arrays, spoiled, sync_folder, write_arrays
 from tamis.engine.embedded.store import SegmentRecord
-from tamis.errors import IndexDamaged
+from tamis.errors import IndexDamaged, read_fault
 from tamis.failpoints import reached
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Tag, Type
 from tamis.model import Facts
@@ -121,6 +121,10 @@ class Segment:
             return map_arrays(file_of(self.directory, self.record, name))
         except Truncated as error:
             raise IndexDamaged(self.directory, f"{self.record.folder}/{error}") from error
+        except FileNotFoundError:  # merged away meanwhile, or damage: whoever asked knows
+            raise
+        except OSError as error:
+            raise read_fault(self.directory, error) from error
 
     def check_sums(self) -> None:
         """See that every byte is as it was written, before rows are copied on: a copy's sums are right."""
