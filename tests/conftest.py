@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from tamis.corpus import Corpus, index_directory
+from tamis.engine import Index
 from tamis.settings import Settings, load
 
 Files = Mapping[str, str | bytes]
@@ -95,21 +96,21 @@ def test_settings(root: Path, **flags: object) -> Settings:
 test_settings.__test__ = False  # type: ignore[attr-defined]
 
 
-def open_corpus(root: Path, **flags: object) -> Corpus:
+def open_corpus(root: Path, *, index: Index | None = None, **flags: object) -> Corpus:
     """An indexed corpus over a folder."""
     settings = test_settings(root, **flags)
-    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings, index=index)
     corpus.refresh()
     return corpus
 
 
-def open_in_steps(root: Path, files: Files, **flags: object) -> Corpus:
+def open_in_steps(root: Path, files: Files, *, index: Index | None = None, **flags: object) -> Corpus:
     """The same corpus by a longer way: in portions, with files that change and files that come and go.
 
     Its index has several segments with dead rows in them, and it answers like any other.
     """
     settings = test_settings(root, **flags)
-    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings, index=index)
     names = sorted(files, reverse=True)
     for step in range(3):
         early = dict.fromkeys(names[step + 1 :: 9], "soon to be something else alpha")
@@ -153,5 +154,6 @@ def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytes
     """The user's own configuration must not reach the tests."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TAMIS_INDEX_DIR"):
+    ours = ("TAMIS_INDEX_DIR", "TAMIS_TEST_QDRANT_URL", "TAMIS_ENGINE_API_KEY")
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", *ours):
         monkeypatch.delenv(name, raising=False)

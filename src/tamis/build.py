@@ -10,6 +10,7 @@ there. A rebuild is one transaction: it shows when it is whole.
 """
 
 import hashlib
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,10 +21,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tamis.engine.embedded import store
-from tamis.engine.embedded.store import FileState
+from tamis.engine import Index, Prepared, Writing
+from tamis.engine.embedded.reader import Reader
 from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
-from tamis.engine.embedded.writer import Prepared, Writer, open_for_writing
+from tamis.engine.embedded.writer import Writer
 from tamis.errors import IndexMismatch, TooManyFiles, rebuild_command
 from tamis.fill import PORTION, fill_in
 from tamis.identifiers import IDENTIFIERS_VERSION
@@ -33,7 +34,7 @@ from tamis.ingest.parse import PARSER_VERSION, parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry, walk
 from tamis.links import LINKS_VERSION
-from tamis.model import Document, Report, Skipped, embedding_text
+from tamis.model import Address, Document, FileState, Report, Skipped, embedding_text
 from tamis.models.embed import DEFAULT_MODEL, NO_MODEL, Embedder
 from tamis.progress import Progress
 from tamis.settings import Settings
@@ -79,7 +80,7 @@ class Plan:
 
 def build(
     root: Path,
-    directory: Path,
+    index: Path | Index,
     settings: Settings,
     load: Callable[[str], Embedder | None],
     progress: Progress,
@@ -88,7 +89,7 @@ def build(
     discard: bool = False,
     yields: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Bring the index of a root up to date, or make it anew.
+    """Bring the index of a root up to date, or make it anew: the one in a folder, or any other.
 
     When `yields` says so, embedding stops between two portions, and the next run goes on.
     """
@@ -96,24 +97,20 @@ def build(
     tally = _Tally()
     boosts = asdict(settings.fields)
     waiting = waiting_for(progress)
-    if not store.exists(directory):  # or a refusal would leave an empty index that answers
+    opened = Reader(index) if isinstance(index, Path) else index
+    if not opened.exists():  # or a refusal would leave an empty index that answers
         make_plan(root, settings, {}, settings.index.max_files)
+    timeout, memory = settings.index.lock_timeout, _FOR_MERGE * _memory(settings)
     with (
-        open_for_writing(
-            directory,
-            settings.index.lock_timeout,
-            waiting,
-            boosts,
-            _FOR_MERGE * _memory(settings),
-            discard=discard,
-        ) as writer,
+        opened.open_for_writing(timeout, waiting, boosts, memory, discard=discard) as writer,
         writer.all_or_nothing() if rebuild else nullcontext(),
     ):
         name, most = model_name(settings, writer.facts), _most_files(settings, writer)
+        later = writer if isinstance(writer, Writer) else None  # who can be given vectors afterwards
         if rebuild:
             writer.clear()
-        check_belongs(root, directory, writer.facts)
-        check_model(directory, writer.facts, name)
+        check_belongs(root, writer.directory, writer.facts)
+        check_model(writer.directory, writer.facts, name)
         known = writer.file_states()
         plan, dates = _dated_plan(root, settings, make_plan(root, settings, known, most), writer)
         if not most:  # somebody has said that all of these are meant
@@ -123,15 +120,16 @@ def build(
         tally.warnings += plan.warnings
         tally.unchanged = len(plan.unchanged)
         embedder = _described(writer, root, lambda: load(name))
-        at_once = rebuild or name == NO_MODEL or sum(entry.size for entry in plan.changed) <= _AT_ONCE
+        few = sum(entry.size for entry in plan.changed) <= _AT_ONCE
+        at_once = rebuild or name == NO_MODEL or few or later is None
         if plan.changed:
             source = _read(writer, plan.changed, known, dates, settings, progress, tally)
             prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
             room = _FOR_BATCH * _memory(settings)
             _write(writer, plan.changed, prepared, progress, tally, room)
         writer.finish(tally.skipped, {"git": dates.edition, "began": began})
-        if name != NO_MODEL:
-            fill_in(writer, embedder, progress, yields)
+        if name != NO_MODEL and later is not None:
+            fill_in(later, embedder, progress, yields)
         generation = writer.generation
     return Report(
         tally.indexed,
@@ -150,12 +148,12 @@ def waiting_for(progress: Progress) -> Callable[[str], None]:
     return lambda holder: progress.note(f"waiting for {holder}, which is writing this index")
 
 
-def _most_files(settings: Settings, writer: Writer) -> int:
+def _most_files(settings: Settings, writer: Writing) -> int:
     """How many files the index may have without a question; 0 is any number.
 
     One that is larger already was let through once: that is asked for again when it has doubled.
     """
-    usual, held = settings.index.max_files, store.count(writer.connection)[0]
+    usual, held = settings.index.max_files, writer.documents
     grown = _GROWTH * held if held > usual else 0
     return max(usual, grown, int(writer.facts.get("files", 0))) if usual else 0
 
@@ -184,7 +182,7 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState], most:
     return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 
-def _dated_plan(root: Path, settings: Settings, plan: Plan, writer: Writer) -> tuple[Plan, Dates]:
+def _dated_plan(root: Path, settings: Settings, plan: Plan, writer: Writing) -> tuple[Plan, Dates]:
     """The plan with files to look at again because git dates them otherwise now; their text stays."""
     known = writer.dates()
     before = str(writer.facts.get("git", "")) if known else ""
@@ -241,7 +239,9 @@ def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
     return (embedder.name, embedder.fingerprint, embedder.dimension) if embedder else (NO_MODEL, "", 0)
 
 
-def check_model(directory: Path, facts: Mapping[str, Any], name: str, fingerprint: str | None = None) -> None:
+def check_model(
+    directory: Path | Address, facts: Mapping[str, Any], name: str, fingerprint: str | None = None
+) -> None:
     """An index holds vectors of one model; another one's cannot be compared with them."""
     if facts.get("model", name) != name:
         what = f"the model {facts['model']}, not {name}"
@@ -255,8 +255,21 @@ def check_model(directory: Path, facts: Mapping[str, Any], name: str, fingerprin
     )
 
 
-def check_belongs(root: Path, directory: Path, facts: Mapping[str, Any]) -> None:
+def source_of(root: Path, directory: Path | Address) -> str:
+    """Whose index it is; on a server, across machines."""
+    return f"{platform.node()}:{root}" if isinstance(directory, Address) else str(root)
+
+
+def check_belongs(root: Path, directory: Path | Address, facts: Mapping[str, Any]) -> None:
     """An index outside its root remembers whose it is. One inside moves with its folder."""
+    if isinstance(directory, Address):
+        if facts.get("root", source_of(root, directory)) != source_of(root, directory):
+            raise IndexMismatch(
+                f"{directory} is indexed from {facts['root']}",
+                hint="give this folder a name of its own with engine.root, or take that one over: "
+                f"{rebuild_command(directory)}",
+            )
+        return
     if directory.parent != root and facts.get("root", str(root)) != str(root):
         raise IndexMismatch(
             f"the index in {directory} belongs to {facts['root']}",
@@ -264,7 +277,7 @@ def check_belongs(root: Path, directory: Path, facts: Mapping[str, Any]) -> None
         )
 
 
-def _drop_vanished(writer: Writer, plan: Plan, known: Mapping[str, FileState], tally: _Tally) -> None:
+def _drop_vanished(writer: Writing, plan: Plan, known: Mapping[str, FileState], tally: _Tally) -> None:
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
     gone = [path for path in known if path not in here]
     if gone:
@@ -273,7 +286,7 @@ def _drop_vanished(writer: Writer, plan: Plan, known: Mapping[str, FileState], t
 
 
 def _described(
-    writer: Writer, root: Path, load: Callable[[], Embedder | None]
+    writer: Writing, root: Path, load: Callable[[], Embedder | None]
 ) -> Callable[[], Embedder | None]:
     """The model, loaded when there is something to embed: files that are never indexed need none."""
 
@@ -282,15 +295,15 @@ def _described(
         loaded = load()
         name, fingerprint, dimension = model_facts(loaded)
         check_model(writer.directory, writer.facts, name, fingerprint)
-        facts = {"model": name, "fingerprint": fingerprint, "dimension": dimension, "root": str(root)}
-        writer.describe(facts)
+        facts = {"model": name, "fingerprint": fingerprint, "dimension": dimension}
+        writer.describe(facts | {"root": source_of(root, writer.directory)})
         return loaded
 
     return embedder
 
 
 def _write(
-    writer: Writer,
+    writer: Writing,
     entries: Sequence[Entry],
     prepared: Iterator[Prepared],
     progress: Progress,
@@ -309,7 +322,7 @@ def _write(
 
 
 def _read(
-    writer: Writer,
+    writer: Writing,
     entries: Sequence[Entry],
     known: Mapping[str, FileState],
     dates: Dates,

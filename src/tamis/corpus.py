@@ -25,9 +25,10 @@ from tamis.build import (
     recipe,
     waiting_for,
 )
+from tamis.engine import Holding, Index
 from tamis.engine.embedded import store
 from tamis.engine.embedded.mend import made_aside, mend
-from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
+from tamis.engine.embedded.reader import Reader
 from tamis.errors import (
     BadQuery,
     IndexDamaged,
@@ -43,7 +44,9 @@ from tamis.ingest.walk import Entry, checked_root
 from tamis.model import (
     INDEX_FOLDER,
     NO_INDEX,
+    Address,
     Facts,
+    FileState,
     Finding,
     Found,
     IndexState,
@@ -53,7 +56,14 @@ from tamis.model import (
     WhyNot,
 )
 from tamis.models.cache import CachedEmbedder, VectorCache, cache_folder
-from tamis.models.embed import QUICK_MODEL, Embedder, check_name, load_embedder, worker_threads
+from tamis.models.embed import (
+    DEFAULT_MODEL,
+    QUICK_MODEL,
+    Embedder,
+    check_name,
+    load_embedder,
+    worker_threads,
+)
 from tamis.models.rerank import Reranker, load_reranker
 from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
@@ -115,7 +125,7 @@ def open(  # noqa: A001
     chosen = settings or load(root, {}, config=Path(config) if config else None)
     place = index_directory(root, chosen, index_dir)
     corpus = Corpus(root, place, chosen, progress)
-    if not store.exists(place):
+    if not corpus.is_shared and not corpus.exists():
         corpus.refresh()
     return corpus
 
@@ -125,10 +135,11 @@ def open_existing(
 ) -> "Corpus":
     """Open an index that must be there."""
     root = checked_root(path)
-    place = index_directory(root, settings, index_dir)
-    if not store.exists(place):
+    corpus = Corpus(root, index_directory(root, settings, index_dir), settings)
+    if not corpus.is_shared and not corpus.exists():
+        corpus.close()
         raise IndexMissing(root)
-    return Corpus(root, place, settings)
+    return corpus
 
 
 def index_directory(root: Path, settings: Settings, given: str | os.PathLike[str] | None) -> Path:
@@ -149,8 +160,11 @@ class Corpus:
         progress: Progress | None = None,
         *,
         is_live: bool = False,
+        index: Index | None = None,
     ) -> None:
         """Opens nothing yet. `progress` watches the index being made, should the first question need it.
+
+        `index` stands in for the one that the settings name: on a server, or in the directory.
 
         One that is live is brought up to date by whoever holds it, who also says how far that is.
         """
@@ -158,7 +172,7 @@ class Corpus:
         self._progress = progress or Silent()
         self.root = root
         self.directory = directory
-        self._reader = Reader(directory)
+        self._reader: Index = index or opened(root, directory, settings, self._load)
         self.settings = settings
         self._embedders: dict[str, Embedder | None] = {}
         self._vectors: VectorCache | None = None
@@ -311,7 +325,7 @@ class Corpus:
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question; where there is no index, it is made first."""
-        if not store.exists(self.directory):
+        if not self.exists() and not self.is_shared:
             self.refresh()
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(snapshot)
@@ -328,25 +342,34 @@ class Corpus:
             return replace(found, why_not=self._why_not(snapshot, question, models, why_not, answer.depth))
 
     def _why_not(
-        self, snapshot: EmbeddedSnapshot, question: Question, models: Models, file: str, depth: int
+        self, snapshot: Holding, question: Question, models: Models, file: str, depth: int
     ) -> WhyNot:
         wanted = atom("file", (given.of_kind(file, "why_not", str),), self.names)
         indexed = snapshot.documents(wanted)
         if not indexed:
-            skipped = {item.path: item for item in store.skipped(snapshot.connection)}
+            skipped = {item.path: item for item in snapshot.skipped()}
             named = (path for path in skipped if filters.allows(wanted, Facts(path), "", None))
             return survey.why_not_indexed(self.root, self.settings, next(named, file), skipped)
         reasons = [why.why_not(snapshot, question, models, path, depth) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
     @contextmanager
-    def snapshot(self) -> Iterator[EmbeddedSnapshot]:
+    def snapshot(self) -> Iterator[Holding]:
         """What the index holds now, held still until the block ends."""
-        if not store.exists(self.directory):
-            raise IndexMissing(self.root)
+        if not self.exists():
+            raise IndexMissing(self._reader.place if self.is_shared else self.root)
         with self._reader.snapshot() as snapshot:
-            check_belongs(self.root, self.directory, snapshot.view.facts)
+            self._check_belongs(snapshot.about)
             yield snapshot
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the index is on a server. Whoever searches it need not be who keeps it up to date."""
+        return isinstance(self._reader.place, Address)
+
+    def _check_belongs(self, facts: Mapping[str, Any]) -> None:
+        if not self.is_shared:  # else anybody's folder of that name may ask
+            check_belongs(self.root, self.directory, facts)
 
     def refresh(self, progress: Progress | None = None, yields: Callable[[], bool] = lambda: False) -> Report:
         """Bring the index up to date with the files, and then the concept vocabulary where it is used.
@@ -354,7 +377,7 @@ class Corpus:
         `yields` is asked between two portions of embedding; True ends the run there, for the next to go on.
         """
         watched = progress or self._progress
-        done = build(self.root, self.directory, self.settings, self._load, watched, yields=yields)
+        done = build(self.root, self._reader, self.settings, self._load, watched, yields=yields)
         self._make_vocabulary(progress)
         return self._with_faults(done)
 
@@ -365,7 +388,7 @@ class Corpus:
     def rebuild(self, progress: Progress | None = None) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
         settings = self._with_its_model()
-        make = partial(build, self.root, self.directory, settings, self._load, progress or self._progress)
+        make = partial(build, self.root, self._reader, settings, self._load, progress or self._progress)
         done: Report | None = None
         if self._is_usable():
             with suppress(IndexDamaged):  # deeper than a look shows: then what is there is thrown away
@@ -376,8 +399,16 @@ class Corpus:
 
     def _with_its_model(self) -> Settings:
         """The settings, with the model that even a damaged index tells where they name none."""
-        name = self.settings.model.name or store.model_of(self.directory)
+        name = self.settings.model.name or self._stored_model()
         return replace(self.settings, model=replace(self.settings.model, name=name))
+
+    def _stored_model(self) -> str:
+        if not self.is_shared:
+            return store.model_of(self.directory)
+        if not self.exists():
+            return ""
+        with self._reader.snapshot() as snapshot:
+            return str(snapshot.about.get("model", ""))
 
     def _make_vocabulary(self, progress: Progress | None) -> None:
         if self.settings.search.query_expansion_enabled:
@@ -389,7 +420,7 @@ class Corpus:
 
     def exists(self) -> bool:
         """Whether there is an index, however much of it."""
-        return store.exists(self.directory)
+        return self._reader.exists()
 
     def state(self) -> IndexState:
         """Which generation a search would see now."""
@@ -401,9 +432,9 @@ class Corpus:
     def changes(self) -> int:
         """How many files are new, perhaps changed or gone since they were indexed. Reads none."""
         with self._reader.snapshot() as snapshot:
-            known = store.file_states(snapshot.connection)
-            passed_over = {item.path for item in store.skipped(snapshot.connection)}
-            since = float(snapshot.view.facts.get("began", 0.0))
+            known = snapshot.file_states()
+            passed_over = {item.path for item in snapshot.skipped()}
+            since = float(snapshot.about.get("began", 0.0))
         plan = make_plan(self.root, self.settings, known)
         here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
         new = sum(entry.path not in passed_over or is_touched(entry, since) for entry in plan.changed)
@@ -411,18 +442,16 @@ class Corpus:
 
     def status(self) -> Status:
         with self._reader.snapshot() as snapshot:
-            known = store.file_states(snapshot.connection)
-            skipped = store.skipped(snapshot.connection)
-            warnings = store.warnings(snapshot.connection)
-            state, facts, segments = snapshot.state, snapshot.view.facts, len(snapshot.view.segments)
-        check_belongs(self.root, self.directory, facts)
+            known, skipped, warnings = snapshot.file_states(), snapshot.skipped(), snapshot.warnings()
+            state, facts, segments = snapshot.state, snapshot.about, snapshot.segments
+        self._check_belongs(facts)
         plan = make_plan(self.root, self.settings, known)
         here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
         unreadable = {item.path for item in skipped}
-        sizes = health.sizes(self.directory)
+        sizes = {} if self.is_shared else health.sizes(self.directory)
         return Status(
             root=str(self.root),
-            directory=str(self.directory),
+            directory=str(self._reader.place),
             index=state,
             model=str(facts.get("model", "")),
             segments=segments,
@@ -443,6 +472,9 @@ class Corpus:
 
     def check(self, *, full: bool = False) -> Health:
         """Whether the index is what it should be: by checksums, counts and a sample, or by everything."""
+        if self.is_shared:
+            hint = "the server keeps its own; tamis index writes what is missing, rebuild-index everything"
+            raise UsageError("only an index on this machine can be examined", hint=hint)
         return health.check(self.root, self.directory, self.settings, self._load_itself, full=full)
 
     def repair(self, progress: Progress | None = None) -> Health:
@@ -524,21 +556,21 @@ class Corpus:
             reranker = self._reranker
         return reranker.scores(query, passages, seconds)
 
-    def _embedder(self, snapshot: EmbeddedSnapshot) -> Embedder | None:
-        facts = snapshot.view.facts
-        check_belongs(self.root, self.directory, facts)
+    def _embedder(self, snapshot: Holding) -> Embedder | None:
+        facts, place = snapshot.about, self._reader.place
+        self._check_belongs(facts)
         if "model" not in facts:  # nothing was ever written: there is nothing to search with a model
             return None
         name = model_name(self.settings, facts)
-        check_model(self.directory, facts, name)
+        check_model(place, facts, name)
         if self.settings.search.semantic_weight == 0:
             return None
         embedder = self._load(name)
-        check_model(self.directory, facts, name, model_facts(embedder)[1])
+        check_model(place, facts, name, model_facts(embedder)[1])
         return embedder
 
     def _is_usable(self) -> bool:
-        if not store.exists(self.directory):
+        if self.is_shared or not store.exists(self.directory):
             return True
         try:
             with closing(Reader(self.directory)) as reader, reader.snapshot():
@@ -549,7 +581,17 @@ class Corpus:
             return False
 
 
-def _differs(entry: Entry, known: Mapping[str, store.FileState], wanted: str) -> bool:
+def opened(root: Path, directory: Path, settings: Settings, load: Callable[[str], Embedder | None]) -> Index:
+    """The index that the settings name. Asks nobody yet."""
+    if not settings.engine.url:
+        return Reader(directory)
+    from tamis.engine.qdrant.open import open_index  # who has no server needs no library for one
+
+    name = settings.model.name or DEFAULT_MODEL
+    return open_index(root, settings, os.environ, lambda: model_facts(load(name))[2])
+
+
+def _differs(entry: Entry, known: Mapping[str, FileState], wanted: str) -> bool:
     before = known.get(entry.path)
     now = (entry.size, entry.mtime_ns, wanted)
     return before is None or now != (before.size, before.mtime_ns, before.recipe)

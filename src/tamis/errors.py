@@ -16,6 +16,11 @@
     │   ├── IndexDamaged           index.db or a segment is not what was written
     │   ├── IndexForeign           index.db is some other program's
     │   └── IndexMismatch          written by another version or with another model
+    ├── EngineFault                what the server of a shared index says is wrong
+    │   ├── EngineMissing          the library that speaks to it is not installed
+    │   ├── EngineUnreachable      nobody answers, or not in time
+    │   ├── EngineRefused          the key is wrong, or may not do this
+    │   └── EngineTooOld           it cannot do what we need
     ├── ModelFault                 the model is not installed, or its file is not the one we know
     └── StorageFault               the disk is full, read-only or failing
 
@@ -28,6 +33,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
+
+from tamis.model import Address
 
 
 class TamisError(Exception):
@@ -97,8 +104,10 @@ class TooManyFiles(BadFolder):
         )
 
 
-def rebuild_command(directory: Path) -> str:
+def rebuild_command(directory: Path | Address) -> str:
     """What makes an index anew, as it can be pasted: with the root of one that is in its usual place."""
+    if isinstance(directory, Address):
+        return f"tamis rebuild-index --engine {directory.url}"
     return f"tamis rebuild-index {directory.parent if directory.name == '.tamis' else ''}".rstrip()
 
 
@@ -109,14 +118,15 @@ class IndexFault(TamisError):
 class IndexMissing(IndexFault):
     http_status = 404
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(f"{root} has no index", hint=f"run: tamis index {root}")
+    def __init__(self, root: Path | Address) -> None:
+        how = f"--engine {root.url}" if isinstance(root, Address) else root
+        super().__init__(f"{root} has no index", hint=f"run: tamis index {how}")
 
 
 class IndexLocked(IndexFault):
     http_status = 423
 
-    def __init__(self, directory: Path, holder: str, waited: float) -> None:
+    def __init__(self, directory: Path | Address, holder: str, waited: float) -> None:
         self.holder = holder
         super().__init__(
             f"{directory} is being written by {holder} (waited {waited:g} s)",
@@ -144,6 +154,43 @@ class IndexForeign(IndexFault):
 
 class IndexMismatch(IndexFault):
     http_status = 409
+
+
+class EngineFault(TamisError):
+    http_status = 502
+
+
+class EngineMissing(EngineFault):
+    def __init__(self) -> None:
+        super().__init__(
+            "engine.url is set, and the library that speaks to a Qdrant server is not installed",
+            hint='run: pip install "tamis[qdrant]"',
+        )
+
+
+class EngineUnreachable(EngineFault):
+    http_status = 503
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(
+            f"{url} cannot be reached: {why}",
+            hint="check engine.url, that the server runs, and engine.timeout; nothing was lost, run it again",
+        )
+
+
+class EngineRefused(EngineFault):
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url} refuses our key", hint="set TAMIS_ENGINE_API_KEY to one that may read, or write, there"
+        )
+
+
+class EngineTooOld(EngineFault):
+    def __init__(self, url: str, version: str, oldest: str) -> None:
+        super().__init__(
+            f"{url} runs Qdrant {version}, and {oldest} is the oldest that can be used",
+            hint="upgrade the server, one minor version at a time (docs/cluster.md)",
+        )
 
 
 class ModelFault(TamisError):

@@ -30,12 +30,14 @@ def served(
     model: str | None = None,
     config: str | None = None,
     index_dir: str | None = None,
+    engine: str | None = None,
 ) -> tuple[Folder, ...]:
     """The folders that were given, or the current one where none was."""
     if index_dir and len(roots) > 1:
         raise UsageError("one --index-dir for several roots", hint="leave it out, or serve one root")
     paths = chosen_roots(roots)
-    flags = {"model.name": model} if model else {}
+    given = {"model.name": model, "engine.url": engine}
+    flags = {name: value for name, value in given.items() if value}
     file, place = Path(config) if config else None, Path(index_dir) if index_dir else None
     elsewhere = (*([file] if file else []), user_file(os.environ))
     return tuple(

@@ -86,6 +86,8 @@ class LiveCorpus:
 
         Ask the corpus after this. Where there is no index and none can be made, that fault is raised.
         """
+        if self.corpus.is_shared:
+            return self._as_shared()
         first = not self.corpus.exists()
         self._begin()
         deadline = time.monotonic() + (seconds if first else min(seconds, _PATIENCE))
@@ -98,6 +100,12 @@ class LiveCorpus:
         if self._fault is not None and not self.corpus.exists():
             raise self._fault
         return self._freshness(self.corpus.state())
+
+    def _as_shared(self) -> Freshness:
+        """What is on a server is kept up to date by whoever indexes there: it is as fresh as its last run."""
+        state = self.corpus.state()
+        behind = f"{state.pending_files} files are being indexed on the server" if state.pending_files else ""
+        return Freshness(not behind, state.pending_files, 1.0, state.built_at, behind)
 
     def watch(
         self,

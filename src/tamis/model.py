@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from tamis.languages import ChunkType, without_known_extension
 
@@ -100,6 +100,30 @@ class Document:
     links: tuple[Link, ...] = ()
     parents: tuple[Parent, ...] = ()
     warning: str = ""  # what was odd about reading it
+
+
+class FileState(NamedTuple):
+    """What tells whether a file has changed since it was read. A tuple: each look makes thousands."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int  # swapping two folders leaves times as they are
+    read_ns: int  # when it was read, by the clock that stamps files
+    hash: bytes
+    recipe: str  # a fingerprint of what decides, besides the file, what is written for it
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the index of a root is on a server."""
+
+    url: str
+    collection: str
+    root: str  # the name it goes by there
+
+    def __str__(self) -> str:
+        return f"{self.url} (collection {self.collection}, root {self.root})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final
 
 from tamis.corpus import Corpus
-from tamis.engine.embedded.reader import EmbeddedSnapshot
+from tamis.engine import Holding
 from tamis.errors import UsageError
 from tamis.filters import EVERYTHING
 from tamis.ingest.read import read_inside
@@ -68,7 +68,7 @@ def _check(wanted: Wanted) -> None:
         )
 
 
-def find_document(corpus: Corpus, snapshot: EmbeddedSnapshot, path: str) -> str:
+def find_document(corpus: Corpus, snapshot: Holding, path: str) -> str:
     """The one document that a path or a name stands for."""
     found = snapshot.documents(atom("file", (path,), corpus.names))
     if path in found:
@@ -94,14 +94,14 @@ def document_text(corpus: Corpus, path: str) -> str:
     return text
 
 
-def _passages(snapshot: EmbeddedSnapshot, path: str) -> dict[int, Passage]:
+def _passages(snapshot: Holding, path: str) -> dict[int, Passage]:
     """Of a document, in order."""
     keys = snapshot.keys([path], snapshot.allow(EVERYTHING)).get(path, ())
     found = snapshot.passages(keys)
     return {found[key].ordinal: found[key] for key in keys}
 
 
-def _chunk(corpus: Corpus, snapshot: EmbeddedSnapshot, chunk_id: str, neighbours: int, most: int) -> Excerpt:
+def _chunk(corpus: Corpus, snapshot: Holding, chunk_id: str, neighbours: int, most: int) -> Excerpt:
     path, _, number = chunk_id.rpartition("#")
     if not path:
         raise UsageError(f"{chunk_id} is no chunk_id", hint="one looks like docs/api.md#3; or give path")
@@ -127,7 +127,7 @@ def _first_line(content: str) -> str:
 
 
 def _numbered(
-    snapshot: EmbeddedSnapshot, path: str, number: str, passages: Mapping[int, Passage]
+    snapshot: Holding, path: str, number: str, passages: Mapping[int, Passage]
 ) -> Passage | Parent | None:
     digits = number.removeprefix(_PARENT)
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):

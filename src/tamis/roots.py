@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 from tamis.corpus import Corpus
-from tamis.engine.embedded import store
 from tamis.errors import BadFilter, IndexMissing, TamisError, UsageError
 from tamis.filters import EVERYTHING
 from tamis.folders import Folder
@@ -93,7 +92,8 @@ class Roots:
     def _fresh(self, chosen: Mapping[str, LiveCorpus], seconds: float, watch: Watch | None) -> Freshness:
         until = time.monotonic() + seconds
         found = [live.fresh(max(0.0, until - time.monotonic()), watch) for live in chosen.values()]
-        for name in chosen if self._watches else ():
+        own = [name for name, live in chosen.items() if not live.corpus.is_shared]  # else its indexer does
+        for name in own if self._watches else ():
             folder = self._folders[name]
             chosen[name].watch(folder.reload, partial(self._say, name), folder.settings_files)
         return together(found)
@@ -258,8 +258,8 @@ def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
     if not corpus.exists():
         return RootStatus(name, str(corpus.root), 0, 0, 0, "", 0, freshness.pending_files, {}, "", workspaces)
     with corpus.snapshot() as snapshot:
-        skipped = Counter(item.reason for item in store.skipped(snapshot.connection))
-        state, facts = snapshot.state, snapshot.view.facts
+        skipped = Counter(item.reason for item in snapshot.skipped())
+        state, facts = snapshot.state, snapshot.about
     return RootStatus(
         root=name,
         path=str(corpus.root),

@@ -9,6 +9,7 @@ error that names its neighbour. Every key's meaning stands beside it in its `doc
 import difflib
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -306,6 +307,30 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSettings:
+    url: str = key(
+        "",
+        "The Qdrant server that holds the index (`https://host:6333`); empty is the index on this machine. "
+        "A project's own file cannot set it. The key comes from `TAMIS_ENGINE_API_KEY` alone.",
+    )
+    collection: str = key("tamis", "The collection on the server; several roots may share one.")
+    root: str = key("", "The name of this root on the server; empty is the name of its folder.")
+    timeout: int = key(30, "Seconds that a request to the server may take.", low=1, high=3600)
+    exact: bool = key(
+        True,
+        "Have the server look at every allowed passage, and score in double precision; false uses its graph, "
+        "which is faster on large collections and may miss some.",
+    )
+    shards: int = key(1, "Shards of a new collection. Rarity of words is counted in each by itself.", low=1)
+    replication: int = key(1, "Copies of each shard of a new collection; writes wait for all of them.", low=1)
+    quantisation: str = key(
+        "none",
+        "Vectors of a new collection in memory: `none` as they are, `scalar` in 8 bits, `binary` in 1.",
+    )
+    on_disk: bool = key(False, "Keep a new collection's vectors and payload on disk rather than in memory.")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     search: SearchSettings = SearchSettings()
     chunking: ChunkingSettings = ChunkingSettings()
@@ -316,6 +341,7 @@ class Settings:
     ignore: IgnoreSettings = IgnoreSettings()
     archive: ArchiveSettings = ArchiveSettings()
     server: ServerSettings = ServerSettings()
+    engine: EngineSettings = EngineSettings()
     workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -339,6 +365,8 @@ _FEW: Final = 12  # names that a message can list
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
 TOKEN_VARIABLE: Final = "TAMIS_TOKEN"  # no setting: a secret belongs in no file that is shared
+API_KEY_VARIABLE: Final = "TAMIS_ENGINE_API_KEY"  # nor is this one
+_NO_SETTINGS: Final = (USER_FILE_VARIABLE, TOKEN_VARIABLE, API_KEY_VARIABLE)
 _WORDS: Final = {
     "true": True,
     "yes": True,
@@ -363,16 +391,25 @@ def load(
     """
     env = os.environ if environment is None else environment
 
-    def laid_over(settings: Settings) -> Settings:
+    def laid_over(settings: Settings, *, project: bool = True) -> Settings:
         settings = _lay_file(settings, user_file(env))
-        settings = _lay_file(settings, config, must_exist=True) if config else _lay_project(settings, root)
+        if config:
+            settings = _lay_file(settings, config, must_exist=True)
+        elif project:
+            settings = _lay_project(settings, root)
         settings = _lay_environment(settings, env)
         for name, value in (flags or {}).items():
             settings = _set(settings, name, value, "the command line")
         return settings
 
-    chosen = _preset(laid_over(Settings()).search.preset)
-    return _check(laid_over(Settings(search=chosen)))
+    first = laid_over(Settings())
+    if first.engine.url != laid_over(Settings(), project=False).engine.url:
+        raise BadSetting(
+            f"engine.url is {first.engine.url!r} in the configuration of {root}, "
+            "which may not say where your documents go",
+            hint="if you mean it, say so in your own configuration file, the environment or with --engine",
+        )
+    return _check(laid_over(Settings(search=_preset(first.search.preset))))
 
 
 def _preset(name: str) -> SearchSettings:
@@ -503,7 +540,7 @@ def _lay_environment(settings: Settings, environment: Mapping[str, str]) -> Sett
         if variable in names:
             source = f"the environment variable {variable}"
             settings = _set(settings, names[variable], environment[variable], source)
-        elif variable.startswith("TAMIS_") and variable not in (USER_FILE_VARIABLE, TOKEN_VARIABLE):
+        elif variable.startswith("TAMIS_") and variable not in _NO_SETTINGS:
             raise _unknown(variable, tuple(names), "the environment")
     return settings
 
@@ -582,6 +619,8 @@ RECENCY_PROFILES: Final = ("docs", "code", "off")
 
 
 SYNONYMS: Final = ("off", "software", "wordnet")
+_COLLECTION: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+QUANTISATION: Final = ("none", "scalar", "binary")
 
 
 def _check(settings: Settings) -> Settings:
@@ -604,10 +643,35 @@ def _check(settings: Settings) -> Settings:
             "search.semantic_weight and search.keyword_weight are both 0: nothing would be searched",
             hint="give one of them a weight",
         )
+    _check_engine(settings)
     chunking = settings.chunking
     for sizes in (chunking, chunking.of_parents(), chunking.of_children()):
         _check_sizes(sizes)
     return settings
+
+
+def _check_engine(settings: Settings) -> None:
+    engine = settings.engine
+    if engine.quantisation not in QUANTISATION:
+        raise BadSetting(
+            f"engine.quantisation is {engine.quantisation!r}", hint=f"allowed: {', '.join(QUANTISATION)}"
+        )
+    scheme, _, rest = engine.url.partition("://")
+    if engine.url and (scheme not in ("http", "https") or not rest or "@" in rest):
+        raise BadSetting(
+            f"engine.url is {engine.url!r}",
+            hint="write it as https://host:6333; a key goes into TAMIS_ENGINE_API_KEY, never into an address",
+        )
+    if not _COLLECTION.fullmatch(engine.collection):
+        raise BadSetting(
+            f"engine.collection is {engine.collection!r}",
+            hint="use letters, digits, dots, hyphens and underscores",
+        )
+    if engine.url and settings.search.query_expansion_enabled:
+        raise BadSetting(
+            "search.query_expansion_enabled needs an index on this machine, and engine.url is set",
+            hint="turn one of them off",
+        )
 
 
 def _check_sizes(sizes: ChunkingSettings) -> None:

@@ -43,6 +43,7 @@ LAYERS = (
         "watch",
         "roots",
         "clients",
+        "migrate",
     },
     {"measure"},
     {"doors"},
@@ -67,6 +68,7 @@ LIBRARIES = {
     "mcp_types": "tamis/doors/mcp.py",
     "anyio": "tamis/doors/mcp.py",
     "uvicorn": "tamis/doors/listen.py",
+    "qdrant_client": "tamis/engine/qdrant/client.py",
 }
 # A database of its own that an index does not need, and that the engine need not know.
 APART = {"sqlite3": ("tamis/models/cache.py",)}

@@ -13,6 +13,7 @@ from conftest import write_files
 HEAVY = (
     "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",
     "tree_sitter", "matplotlib", "mcp", "mcp_types", "anyio", "pydantic", "uvicorn", "watchfiles",
+    "qdrant_client",
 )  # fmt: skip
 SPY = """
 import json, sys

@@ -21,10 +21,11 @@ import pytest
 import served
 from conftest import RANKS_ALONE, write_files
 from conftest import test_settings as settings_of
+from fake_qdrant import FakeQdrant, fake_qdrant
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.mcp import Desk, http_application
 from tamis.engine.embedded.lock import writer_lock
-from tamis.errors import BadSetting, IndexLocked, IndexMismatch, TooManyFiles
+from tamis.errors import BadSetting, EngineUnreachable, IndexLocked, IndexMismatch, TooManyFiles
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Found
@@ -67,6 +68,10 @@ def two_values(name: str) -> tuple[Any, Any]:
         return "docs", "code"
     if name in GUARDS:
         return default - 2, default - 1
+    if name == "engine.quantisation":
+        return "scalar", "binary"
+    if name == "engine.url":
+        return "http://127.0.0.1:1", "https://host:6333"
     if isinstance(default, bool):
         return not default, default
     if limits["high"] == 1:
@@ -118,11 +123,44 @@ class Sources:
 
 
 ORDER = ("user", "pyproject", "project", "variable", "flag")
+REFUSED_TO_PROJECTS = ("engine.url",)
+
+
+@pytest.mark.parametrize("source", ["pyproject", "project"])
+@pytest.mark.parametrize("consent", [None, "user", "variable", "flag"])
+def test_a_project_cannot_say_where_documents_go(source, consent, tmp_path):
+    """A checkout from a stranger must not send its reader's documents to a server of the stranger's."""
+    sources = Sources(tmp_path, "engine.url")
+    getattr(sources, source)("https://stranger:6333")
+    if consent:
+        getattr(sources, consent)("https://stranger:6333")
+        assert sources.read() == "https://stranger:6333"
+        getattr(sources, consent)("https://mine:6333")
+    if consent in ("variable", "flag"):  # which win over the project's word
+        assert sources.read() == "https://mine:6333"
+        return
+    with pytest.raises(BadSetting, match="may not say where your documents go"):
+        sources.read()
+
+
+@pytest.mark.parametrize("url", ["host:6333", "ftp://host", "https://", "https://me:secret@host"])
+def test_an_address_that_is_none(url, tmp_path):
+    with pytest.raises(BadSetting, match=r"engine\.url is") as caught:
+        load(tmp_path, {"engine.url": url}, {"HOME": "/nonexistent"})
+    assert "TAMIS_ENGINE_API_KEY" in caught.value.hint
+
+
+def test_query_expansion_is_for_an_index_on_this_machine(tmp_path):
+    flags = {"engine.url": "https://host", "search.query_expansion_enabled": True}
+    with pytest.raises(BadSetting, match="needs an index on this machine"):
+        load(tmp_path, flags, {"HOME": "/nonexistent"})
 
 
 @pytest.mark.parametrize("source", ORDER)
 @pytest.mark.parametrize("name", all_keys())
 def test_every_source_sets_every_key(name, source, tmp_path):
+    if name in REFUSED_TO_PROJECTS and source in ("pyproject", "project"):
+        return  # see below
     sources = Sources(tmp_path, name)
     assert sources.read() == value_of(Settings(), name)
     for value in two_values(name):
@@ -134,6 +172,8 @@ def test_every_source_sets_every_key(name, source, tmp_path):
 @pytest.mark.parametrize("name", all_keys())
 def test_precedence(name, weaker, stronger, tmp_path):
     """C35: the command line over the environment, over the project's file, over the user's."""
+    if name in REFUSED_TO_PROJECTS and stronger in ("pyproject", "project"):
+        return
     one, two = two_values(name)
     lowered_only = name in GUARDS and weaker == "user"
     for low, high in ((two, one),) if lowered_only else ((one, two), (two, one)):
@@ -298,6 +338,9 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
         ("[search]\nrecency_profile = 'none'", "docs, code, off"),
         ("[search]\npreset = 'slow'", "fast, balanced, best"),
+        ("[engine]\nquantisation = 'ternary'", "none, scalar, binary"),
+        ("[engine]\nshards = 0", "1 or more"),
+        ("[engine]\ncollection = '../other'", "letters, digits"),
         ("[search]\npreset = 3", "text"),
         ("[search]\nsaturation = 1.1", "0 to 1"),
         ("[search]\ncoherence = -1", "0 or more"),
@@ -320,7 +363,8 @@ def test_a_bad_file_is_a_fault_that_says_what_to_do(toml, said, tmp_path):
         load(tmp_path, {}, {"HOME": "/nonexistent"})
     assert said in caught.value.hint
     assert re.search(
-        r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile|search\.preset", caught.value.message
+        r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile|search\.preset|engine\.",
+        caught.value.message,
     )
 
 
@@ -1367,3 +1411,93 @@ def test_without_any_lane_nothing_would_be_searched(tmp_path):
         load(tmp_path, off, {"HOME": str(tmp_path)})
     for name in off:
         assert value_of(load(tmp_path, {name: 0.0}, {"HOME": str(tmp_path)}), name) == 0
+
+
+# --- A server ----------------------------------------------------------------------------
+
+
+@contextmanager
+def indexed_there(tmp_path: Path, **flags: Any) -> Iterator[tuple[FakeQdrant, Corpus]]:
+    """A corpus that is indexed on a server that remembers what it was told."""
+    root = write_files(tmp_path / "root", ANIMALS)
+    with fake_qdrant() as server:
+        settings = settings_of(root, engine__url=server.url, **flags)
+        with Corpus(root, root / ".tamis", settings) as corpus:
+            corpus.refresh()
+            yield server, corpus
+
+
+def made(server: FakeQdrant) -> dict[str, Any]:
+    """How the collection was asked for."""
+    return next(each.body for each in server.requests if each.method == "PUT" and each.path.count("/") == 2)
+
+
+@experiment("engine.url")
+def _(make, tmp_path):
+    with indexed_there(tmp_path) as (_, corpus):
+        assert paths(corpus.search("cow")) == paths(make(ANIMALS).search("cow"))
+        assert not (corpus.root / ".tamis").exists()
+
+
+@experiment("engine.collection")
+def _(_, tmp_path):
+    with indexed_there(tmp_path, engine__collection="ours") as (server, _):
+        assert [each.name for each in server.client.get_collections().collections] == ["ours"]
+
+
+@experiment("engine.root")
+def _(_, tmp_path):
+    with indexed_there(tmp_path, engine__root="herd") as (server, _):
+        assert {each.payload["root"] for each in server.client.scroll("tamis")[0]} == {"herd"}
+
+
+@experiment("engine.timeout")
+def _(_, tmp_path):
+    with (
+        indexed_there(tmp_path, engine__timeout=1) as (server, corpus),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("tamis.engine.qdrant.client._TRIES", 1)
+        server.fault = lambda _: "hang"
+        with pytest.raises(EngineUnreachable):
+            corpus.search("cow")
+
+
+@experiment("engine.exact")
+def _(_, tmp_path):
+    for exact in (True, False):
+        with indexed_there(tmp_path, engine__exact=exact) as (server, corpus):
+            corpus.search("cow")
+            (asked, *_) = [each for each in server.requests if each.path.endswith("/query/batch")]
+            assert {each["params"]["exact"] for each in asked.body["searches"]} == {exact}
+            assert (asked.body["searches"][0]["with_vector"] == ["meaning"]) == exact
+
+
+@experiment("engine.shards")
+def _(_, tmp_path):
+    with indexed_there(tmp_path, engine__shards=3) as (server, _):
+        assert made(server)["shard_number"] == 3
+
+
+@experiment("engine.replication")
+def _(_, tmp_path):
+    with indexed_there(tmp_path, engine__replication=2) as (server, _):
+        assert made(server)["replication_factor"] == made(server)["write_consistency_factor"] == 2
+
+
+@experiment("engine.quantisation")
+def _(_, tmp_path):
+    with indexed_there(tmp_path) as (server, _):
+        assert "quantization_config" not in made(server)
+    for name in ("scalar", "binary"):
+        with indexed_there(tmp_path, engine__quantisation=name) as (server, _):
+            assert name in made(server)["quantization_config"]
+
+
+@experiment("engine.on_disk")
+def _(_, tmp_path):
+    for on_disk in (True, False):
+        with indexed_there(tmp_path, engine__on_disk=on_disk) as (server, _):
+            asked = made(server)
+            assert asked["on_disk_payload"] is asked["vectors"]["meaning"]["on_disk"] is on_disk
+            assert asked["sparse_vectors"]["words"]["index"]["on_disk"] is on_disk

@@ -95,6 +95,7 @@ def shared_options(command: Command) -> Command:
             "--model", metavar="NAME", help="Embedder: granite, bge, hashing, or none for words only."
         ),
         click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml."),
+        click.option("--engine", metavar="URL", help="The index is on this Qdrant server (docs/cluster.md)."),
         click.option("--index-dir", metavar="DIR", help="Where the index is kept (default: .tamis in ROOT)."),
     ):
         command = option(command)
@@ -324,7 +325,7 @@ def _examined(root: str, options: dict[str, Any], *, repair: bool, full: bool, q
 
     try:
         with _corpus(root, options, quiet=quiet) as corpus:
-            if not corpus.directory.exists():
+            if not corpus.is_shared and not corpus.directory.exists():
                 raise IndexMissing(corpus.root)
             return corpus.repair() if repair else corpus.check(full=full)
     except BadSetting as error:  # as far as an index in its usual place can be looked at without them
@@ -333,6 +334,39 @@ def _examined(root: str, options: dict[str, Any], *, repair: bool, full: bool, q
         if not directory.exists():
             raise
         return check(folder, directory, error, load_embedder, full=full)
+
+
+@cli.command()
+@root_argument
+@click.option("--to", metavar="URL", help="Copy the index on this machine to this Qdrant server.")
+@click.option("--from", "source", metavar="URL", help="Copy from this Qdrant server to this machine.")
+@click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml.")
+@click.option("--index-dir", metavar="DIR", help="Where the local index is kept (default: .tamis in ROOT).")
+@json_option
+@quiet_option
+def migrate(
+    root: str, *, to: str | None, source: str | None, as_json: bool, quiet: bool, **options: Any
+) -> int:
+    """Copy the index of ROOT to a Qdrant server, or from one, without embedding anything again.
+
+    What is there for ROOT is replaced when the copy is whole, and stays until then (docs/cluster.md).
+    """
+    from tamis.corpus import index_directory
+    from tamis.doors.render import report
+    from tamis.ingest.walk import checked_root
+    from tamis.migrate import migrate as copy
+
+    if bool(to) == bool(source):
+        raise click.UsageError("give either --to URL or --from URL")
+    folder, settings = checked_root(root), _settings(root, options | {"engine": to or source})
+    place = index_directory(folder, settings, options["index_dir"])
+    with _watching(quiet) as progress:
+        done = copy(folder, place, settings, progress, to_server=bool(to))
+    if as_json:
+        _print_json(done.to_dict())
+    elif not quiet:
+        _print_lines(report(done))
+    return 0
 
 
 @cli.command()
@@ -505,7 +539,7 @@ def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **op
     """
     from tamis.folders import served
 
-    given = {name: options[name] for name in ("model", "config", "index_dir")}
+    given = {name: options[name] for name in ("model", "config", "index_dir", "engine")}
     folders = served(roots, **given)
     _log_to(log_file)
     from tamis.doors.serve import serve_http, serve_stdio
@@ -552,6 +586,7 @@ def _settings(root: str, options: dict[str, Any]) -> "Settings":
 
     given = {"model.name": options.get("model") or None, "search.preset": options.get("preset") or None}
     given["index.max_files"] = "0" if options.get("yes") else None
+    given["engine.url"] = options.get("engine") or None
     given |= {name: value for name, value in options.items() if "." in name}
     flags = {name: value for name, value in given.items() if value is not None}
     return load(checked_root(root), flags, config=Path(options["config"]) if options.get("config") else None)

@@ -4,16 +4,30 @@ An engine turns a filter into the rows it allows, once; its lanes see those rows
 else, statistics included. That is the whole of the law, so a lane takes no filter, only rows.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.filters import Filter
-from tamis.model import IndexState, LinkType, Parent, Passage
+from tamis.model import (
+    Address,
+    Document,
+    Facts,
+    FileState,
+    IndexState,
+    Lane,
+    LinkType,
+    Parent,
+    Passage,
+    Skipped,
+)
 
 EVENLY: Final[Mapping[str, float]] = MappingProxyType({})  # no term counts more or less than another
 
@@ -54,6 +68,25 @@ class Edge:
     type: LinkType
     anchor: str
     ordinal: int | None  # the chunk of the source that it stands in, unless the whole document has it
+
+
+@dataclass(frozen=True, slots=True)
+class LaneAsk:
+    """A question as one lane is asked it: by a vector, or by terms and what some of them count."""
+
+    lane: Lane
+    vector: NDArray[np.float32] | None = None
+    terms: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=lambda: EVENLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document that is ready to be written."""
+
+    document: Document
+    state: FileState
+    vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
 
 
 class Snapshot(Protocol):
@@ -111,3 +144,78 @@ class Snapshot(Protocol):
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
         """Sections by their document's path and their number there."""
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """A snapshot for which one request is cheaper than one for each lane."""
+
+    def lanes(
+        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+    ) -> Mapping[Lane, Sequence[Hit]]: ...
+
+
+class Holding(Snapshot, Protocol):
+    """A snapshot with what its index keeps besides rows."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Facts of the index: its model, when it was built..."""
+
+    @property
+    def segments(self) -> int: ...
+    def documents(self, filter: Filter) -> list[str]:
+        """The paths of the documents that a filter about documents lets through, in order."""
+
+    def facts(self) -> Iterator[Facts]: ...
+    def file_states(self) -> dict[str, FileState]: ...
+    def skipped(self) -> tuple[Skipped, ...]: ...
+    def warnings(self) -> dict[str, str]:
+        """What was odd about reading documents, by path."""
+
+    def prepared(self) -> Iterator[Prepared]:
+        """Every document as it was written, in the order of paths: to be copied to another index."""
+
+
+class Writing(Protocol):
+    """The one writer of an index. What it writes shows batch by batch, or, in `all_or_nothing`, at once."""
+
+    @property
+    def directory(self) -> Path | Address: ...
+    @property
+    def facts(self) -> dict[str, Any]: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def documents(self) -> int:
+        """How many that have text."""
+
+    def file_states(self) -> dict[str, FileState]: ...
+    def dates(self) -> dict[str, float]: ...
+    def describe(self, values: Mapping[str, Any]) -> None: ...
+    def all_or_nothing(self) -> AbstractContextManager[None]: ...
+    def clear(self) -> None: ...
+    def put(self, batch: Sequence[Prepared], pending: int) -> None: ...
+    def remove(self, paths: Sequence[str]) -> None: ...
+    def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None: ...
+    def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
+        """Every file is in. `facts` are what the next run wants to know."""
+
+
+class Index(Protocol):
+    """An index, wherever it is: opened for reading by any number, for writing by one."""
+
+    @property
+    def place(self) -> Path | Address: ...
+    def exists(self) -> bool: ...
+    def snapshot(self) -> AbstractContextManager[Holding]: ...
+    def open_for_writing(
+        self,
+        timeout: float,
+        waiting: Callable[[str], None],
+        boosts: Mapping[str, float],
+        memory: float = math.inf,
+        *,
+        discard: bool = False,
+    ) -> AbstractContextManager[Writing]: ...
+    def close(self) -> None: ...

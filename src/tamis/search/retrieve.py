@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis import identifiers
-from tamis.engine import EVENLY, Allowed, Hit, Snapshot
+from tamis.engine import EVENLY, Allowed, Batching, Hit, LaneAsk, Snapshot
 from tamis.filters import folded
 from tamis.model import Candidate, Lane, Passage
 from tamis.search.fuse import RANKS_ALONE, Ranking, Sources
@@ -68,16 +68,15 @@ def retrieve(
 
     `further` are terms for the words lane besides the text's own, with what each counts.
     """
-    asked: dict[Lane, Callable[[], Sequence[Hit]]] = {}
+    asks: list[LaneAsk] = []
     if "meaning" in lanes and vector is not None:
-        query = vector
-        asked["meaning"] = lambda: snapshot.meaning(query, allowed, depth)
+        asks.append(LaneAsk("meaning", vector))
     if "words" in lanes:
         terms = {**further, **_counted(text)}
-        asked["words"] = lambda: snapshot.words(tuple(terms), allowed, depth, terms)
+        asks.append(LaneAsk("words", None, tuple(terms), terms))
     if "code" in lanes:
-        asked["code"] = lambda: snapshot.code(identifiers.asked(text), allowed, depth)
-    hits = _ask(asked)
+        asks.append(LaneAsk("code", None, tuple(identifiers.asked(text))))
+    hits = _ask(snapshot, asks, allowed, depth)
     passages = snapshot.passages(sorted({hit.key for found in hits.values() for hit in found}))
     rankings = {lane: ranked(found, passages, depth) for lane, found in hits.items()}
     return Retrieved(rankings, all(len(ranking) < depth for ranking in rankings.values()))
@@ -160,12 +159,24 @@ def _headings(passage: Passage) -> list[str]:
     return [*names, *(_NO_SLUG.sub("", name).replace(" ", "-") for name in names)]
 
 
-def _ask(lanes: Mapping[Lane, Callable[[], Sequence[Hit]]]) -> dict[Lane, Sequence[Hit]]:
-    """Ask all lanes at once: the last on this thread, the others beside it."""
-    *beside, here = lanes or [None]
-    pending = {lane: _pool.threads.submit(lanes[lane]) for lane in beside if lane}
-    last = {here: lanes[here]()} if here else {}
+def _ask(
+    snapshot: Snapshot, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+) -> Mapping[Lane, Sequence[Hit]]:
+    """Ask all lanes at once: in one request, or the last on this thread and the others beside it."""
+    if isinstance(snapshot, Batching):
+        return snapshot.lanes(asks, allowed, depth)
+    one = partial(_ask_one, snapshot, allowed=allowed, depth=depth)
+    pending = {ask.lane: _pool.threads.submit(one, ask) for ask in asks[:-1]}
+    last = {ask.lane: one(ask) for ask in asks[-1:]}
     return {lane: future.result() for lane, future in pending.items()} | last
+
+
+def _ask_one(snapshot: Snapshot, ask: LaneAsk, allowed: Allowed, depth: int) -> Sequence[Hit]:
+    if ask.vector is not None:
+        return snapshot.meaning(ask.vector, allowed, depth)
+    if ask.lane == "words":
+        return snapshot.words(ask.terms, allowed, depth, ask.weights)
+    return snapshot.code(ask.terms, allowed, depth)
 
 
 def ranked(hits: Sequence[Hit], passages: Mapping[int, Passage], depth: int) -> Ranking:

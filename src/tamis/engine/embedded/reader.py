@@ -1,8 +1,9 @@
 """Reading: snapshots of the newest generation, for any number of threads and processes."""
 
+import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,15 +12,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit
+from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit, Prepared
 from tamis.engine.embedded import store, vectors, words
 from tamis.engine.embedded.concepts import Vocabulary, most_common, open_vocabulary
-from tamis.engine.embedded.graph import Called, edges
+from tamis.engine.embedded.graph import StoredLinks
 from tamis.engine.embedded.segment import Mask, Segment, dead_documents
 from tamis.engine.embedded.words import WordIndex
+from tamis.engine.embedded.writer import Writer, open_for_writing
+from tamis.engine.graph import Called, edges
 from tamis.errors import IndexDamaged, UsageError
 from tamis.filters import EVERYTHING, Filter, allows
-from tamis.model import Facts, IndexState, Parent, Passage, iso_time
+from tamis.model import Facts, FileState, IndexState, Parent, Passage, Skipped, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
 _CACHED_FILTERS: Final = 32
@@ -66,6 +69,14 @@ class EmbeddedSnapshot:
     def state(self) -> IndexState:
         return self.view.state
 
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return self.view.facts
+
+    @property
+    def segments(self) -> int:
+        return len(self.view.segments)
+
     def allow(self, filter: Filter) -> Allowed:
         known = self.view.allowed.get(filter)
         if known is None:
@@ -108,6 +119,24 @@ class EmbeddedSnapshot:
         for segment in self.view.segments:
             dead = dead_documents(segment.record)
             yield from (facts for place, facts in self._facts(segment).items() if not dead[place])
+
+    def file_states(self) -> dict[str, FileState]:
+        return store.file_states(self.connection)
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        return store.skipped(self.connection)
+
+    def warnings(self) -> dict[str, str]:
+        return store.warnings(self.connection)
+
+    def prepared(self) -> Iterator[Prepared]:
+        states, warnings = self.file_states(), self.warnings()
+        everything = self.allow(EVERYTHING)
+        for path in sorted(states):
+            document = store.document_as_written(self.connection, path)
+            keys = self.keys([path], everything).get(path, ())
+            vectors = self.vectors([(path, ordinal) for ordinal in range(len(keys))])
+            yield Prepared(replace(document, warning=warnings.get(path, "")), states[path], vectors)
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
@@ -187,7 +216,7 @@ class EmbeddedSnapshot:
         new = [path for path in paths if path not in found]
         if new:
             called = dict(rows.called)
-            found |= edges(self.connection, new, partial(self._is_allowed, allowed), called)
+            found |= edges(StoredLinks(self.connection), new, partial(self._is_allowed, allowed), called)
             rows.keep(found, called)
         return found
 
@@ -310,6 +339,24 @@ class Reader:
                     connection.execute("COMMIT")
         finally:
             self._give_back(connection, file)
+
+    @property
+    def place(self) -> Path:
+        return self.directory
+
+    def exists(self) -> bool:
+        return store.exists(self.directory)
+
+    def open_for_writing(
+        self,
+        timeout: float,
+        waiting: Callable[[str], None],
+        boosts: Mapping[str, float],
+        memory: float = math.inf,
+        *,
+        discard: bool = False,
+    ) -> AbstractContextManager[Writer]:
+        return open_for_writing(self.directory, timeout, waiting, boosts, memory, discard=discard)
 
     def close(self) -> None:
         with self._lock:

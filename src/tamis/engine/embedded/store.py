@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tamis.engine.embedded.arrays import private, sync_folder
 from tamis.errors import (
@@ -36,6 +36,7 @@ from tamis.model import (
     Chunk,
     Document,
     Facts,
+    FileState,
     FrontMatter,
     Link,
     Parent,
@@ -97,18 +98,6 @@ CREATE TABLE names (
 CREATE INDEX names_by_document ON names (document);
 CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
 """
-
-
-class FileState(NamedTuple):
-    """What tells whether a file has changed since it was read. A tuple: each look makes thousands."""
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int  # swapping two folders leaves times as they are
-    read_ns: int  # when it was read, by the clock that stamps files
-    hash: bytes
-    recipe: str  # a fingerprint of what decides, besides the file, what is written for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +413,34 @@ def _as_written(row: Sequence[Any]) -> tuple[Document, Chunk]:
         category=category,
     )
     return Document(path, title, front, modified, ()), Chunk(*columns, *[_texts(names), parent])
+
+
+def document_as_written(connection: Connection, path: str) -> Document:
+    """A document with all its chunks, links and sections, as far as it is stored."""
+    row = connection.execute(
+        "SELECT id, title, author, category, modified, tags, aliases, keywords, description"
+        " FROM documents WHERE path = ?",
+        (path,),
+    ).fetchone()
+    key, title, author, category, modified, tags, aliases, keywords, description = row
+    front = FrontMatter(
+        "", description, _texts(keywords), _texts(tags), _texts(aliases), author, category
+    )  # fmt: skip
+    chunks = connection.execute(
+        "SELECT ordinal, content, header_path, start_line, end_line, type, language, names, parent"
+        " FROM chunks WHERE document = ? ORDER BY ordinal",
+        (key,),
+    )
+    sections = connection.execute(
+        "SELECT content, header_path, start_line, end_line FROM parents WHERE document = ? ORDER BY number",
+        (key,),
+    )
+    return Document(
+        path, title, front, modified,
+        tuple(Chunk(*columns, *[_texts(names), parent]) for *columns, names, parent in chunks),
+        tuple(link for _, link, _ in links_from(connection, [key])),
+        tuple(Parent(*section) for section in sections),
+    )  # fmt: skip
 
 
 def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:

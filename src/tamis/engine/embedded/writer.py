@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.engine import Prepared
 from tamis.engine.embedded import concepts, store, vectors, words
 from tamis.engine.embedded.arrays import private, sync_folder
 from tamis.engine.embedded.lock import writer_lock
@@ -26,27 +27,18 @@ from tamis.engine.embedded.segment import (
     with_dead,
     write_segment,
 )
-from tamis.engine.embedded.store import FileState, SegmentRecord
+from tamis.engine.embedded.store import SegmentRecord
 from tamis.errors import BadFolder, IndexDamaged, StorageFault, storage_faults
 from tamis.failpoints import reached
 from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
 from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
-from tamis.model import INDEX_FOLDER, Chunk, Document, Skipped
+from tamis.model import INDEX_FOLDER, Chunk, Document, FileState, Skipped
 from tamis.text import storable, text_hash, word_numbers
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
 _MOST_AFTER_RUN: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A document that is ready to be written."""
-
-    document: Document
-    state: FileState
-    vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +71,10 @@ class Writer:
         self.boosts = boosts
         self.memory = memory
         self._obsolete: list[str] = []
+
+    @property
+    def documents(self) -> int:
+        return store.count(self.connection)[0]
 
     @property
     def facts(self) -> dict[str, Any]:

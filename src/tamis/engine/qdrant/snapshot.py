@@ -1,0 +1,316 @@
+"""A snapshot: the questions of one search, to one generation of a root."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit, LaneAsk, Prepared
+from tamis.engine.embedded import words as bm25f
+from tamis.engine.graph import edges
+from tamis.engine.qdrant import lanes
+from tamis.engine.qdrant.lanes import Rows
+from tamis.engine.qdrant.library import LinkedDocument, PointLinks
+from tamis.engine.qdrant.native import native
+from tamis.engine.qdrant.points import (
+    MEANING,
+    WORDS,
+    Ask,
+    Native,
+    Payload,
+    Points,
+    Row,
+    any_of,
+    id_of,
+    key_of,
+    term_number,
+    visible,
+    with_ids,
+)
+from tamis.engine.qdrant.records import (
+    FACTS,
+    PASSAGE,
+    read_facts,
+    read_parents,
+    read_passage,
+    read_prepared,
+    read_state,
+)
+from tamis.engine.qdrant.writer import skipped_id
+from tamis.errors import EngineFault
+from tamis.filters import EVERYTHING, Filter, Language, Tag, Type, allows, atoms
+from tamis.filters import NOTHING as NO_ROW
+from tamis.model import Address, Facts, FileState, IndexState, Lane, Parent, Passage, Skipped, iso_time
+
+_CACHED_FILTERS: Final = 32
+_REMEMBERED: Final = 4_096  # documents whose chunks and links are kept with a filter's rows
+_PORTION: Final = 64  # documents that are copied at a time
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One generation of a root, for all threads; nothing in it changes but caches."""
+
+    record: Payload
+    allowed: dict[Filter, Allowed] = field(default_factory=dict)
+    listed: list[Facts] = field(default_factory=list)  # every document, when a filter first asks
+
+    @property
+    def generation(self) -> int:
+        return int(self.record["generation"])
+
+
+class QdrantSnapshot:
+    """A view, and what this search has seen of it."""
+
+    def __init__(self, points: Points, address: Address, view: View, *, exact: bool) -> None:
+        self._points, self._address, self._view, self._exact = points, address, view, exact
+        self._seen: dict[int, Row] = {}
+        self._ids: dict[tuple[str, int], str] = {}
+
+    @property
+    def state(self) -> IndexState:
+        record, facts = self._view.record, self.about
+        return IndexState(
+            self._view.generation,
+            record["documents"],
+            record["chunkCount"],
+            facts.get("pending", 0),
+            iso_time(facts.get("built_at", 0.0)),
+        )
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        facts: dict[str, Any] = self._view.record["facts"]
+        return facts
+
+    @property
+    def segments(self) -> int:
+        """Those are the server's own."""
+        return 0
+
+    def allow(self, filter: Filter) -> Allowed:
+        known = self._view.allowed.get(filter)
+        if known is None:
+            if len(self._view.allowed) >= _CACHED_FILTERS:
+                self._view.allowed.clear()
+            known = self._view.allowed[filter] = self._allow(filter)
+        return known
+
+    def _allow(self, filter: Filter) -> Allowed:
+        state = self.state
+        condition = native(filter, self._listed, self.about.get("archive", ()))
+        rows = Rows({"must": [*self._visible("chunk"), condition]})
+        if filter == EVERYTHING:
+            return Allowed(rows, state.chunks, state.documents)
+        chunks = self._points.count(rows.native)
+        if not chunks or not _cuts(filter):
+            with_text = {"key": "chunks", "range": {"gt": 0}}
+            whole = {"must": [*self._visible("document"), with_text, condition]}
+            return Allowed(rows, chunks, self._points.count(whole) if chunks else 0)
+        return Allowed(rows, chunks, self._points.distinct("filePath", rows.native, state.documents))
+
+    def _visible(self, kind: str) -> list[Native]:
+        return visible(self._address.root, self._view.generation, kind)
+
+    def _listed(self) -> list[Facts]:
+        if not self._view.listed:
+            rows = self._points.find({"must": self._visible("document")}, FACTS)
+            self._view.listed[:] = sorted(
+                (read_facts(row.payload) for row in rows), key=lambda each: each.path
+            )
+        return self._view.listed
+
+    def documents(self, filter: Filter) -> list[str]:
+        return [facts.path for facts in self._listed() if allows(filter, facts, "", None)]
+
+    def facts(self) -> Iterator[Facts]:
+        return iter(self._listed())
+
+    def file_states(self) -> dict[str, FileState]:
+        rows = self._points.find({"must": self._visible("document")}, ("filePath", "state"))
+        return {row.payload["filePath"]: read_state(row.payload["state"]) for row in rows}
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        rows = self._points.get([skipped_id(self._address.root)])
+        return tuple(sorted((Skipped(*item) for row in rows for item in row.payload["skipped"]), key=_path))
+
+    def warnings(self) -> dict[str, str]:
+        rows = self._points.find({"must": self._visible("document")}, ("filePath", "warning"))
+        odd = {row.payload["filePath"]: row.payload["warning"] for row in rows}
+        return {path: odd[path] for path in sorted(odd) if odd[path]}
+
+    def prepared(self) -> Iterator[Prepared]:
+        paths = [facts.path for facts in self._listed()]
+        for at in range(0, len(paths), _PORTION):
+            yield from self._prepared(paths[at : at + _PORTION])
+
+    def _prepared(self, paths: Sequence[str]) -> Iterator[Prepared]:
+        which = any_of("filePath", paths)
+        chunks: dict[str, list[Row]] = {path: [] for path in paths}
+        for row in self._points.find({"must": [*self._visible("chunk"), which]}, (), (MEANING,)):
+            chunks[row.payload["filePath"]].append(row)
+        rows = self._points.find({"must": [*self._visible("document"), which]})
+        documents = {row.payload["filePath"]: row for row in rows}
+        dimension = int(self.about.get("dimension", 0))
+        yield from (read_prepared(documents[path], chunks[path], dimension) for path in paths)
+
+    def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self.lanes([LaneAsk("meaning", query)], allowed, depth)["meaning"]
+
+    def words(
+        self, terms: Sequence[str], allowed: Allowed, depth: int, weights: Mapping[str, float] = EVENLY
+    ) -> Sequence[Hit]:
+        return self.lanes([LaneAsk("words", None, tuple(terms), weights)], allowed, depth)["words"]
+
+    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self.lanes([LaneAsk("code", None, tuple(terms))], allowed, depth)["code"]
+
+    def lanes(self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int) -> Mapping[Lane, Sequence[Hit]]:
+        found = lanes.search(self._points, asks, allowed, depth, exact=self._exact)
+        for rows in found.values():
+            self._note(rows)
+        return {ask.lane: lanes.hits(ask, found[ask.lane], allowed, exact=self._exact) for ask in asks}
+
+    def _note(self, rows: Sequence[Row]) -> None:
+        """Remember what came along: showing it, or comparing it, then needs no request."""
+        for row in rows:
+            key, known = key_of(row.id), self._seen.get(key_of(row.id))
+            self._seen[key] = replace(row, meaning=known.meaning) if known and row.meaning is None else row
+            self._ids[row.payload["filePath"], int(row.payload["chunkId"])] = row.id
+
+    def concepts(self, *_: object) -> Sequence[Concept] | None:
+        """There is no vocabulary on a server."""
+        return None
+
+    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+        touching = self._touching(paths, allowed)
+        return list(dict.fromkeys(edge for path in paths for edge in touching[path]))
+
+    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+        touching = self._touching(paths, allowed)
+        ends = {path: {end for e in touching[path] for end in (e.source, e.target)} for path in paths}
+        return {path: len(linked - {path}) for path, linked in ends.items()}
+
+    def _touching(self, paths: Sequence[str], allowed: Allowed) -> dict[str, tuple[Edge, ...]]:
+        rows: Rows = allowed.rows
+        if len(rows.edges) > _REMEMBERED:
+            rows.edges.clear()
+            rows.called.clear()
+        new = [path for path in paths if path not in rows.edges]
+        if new:
+            library = PointLinks(
+                self._points, self._visible("document"), partial(self._chunks, allowed=allowed)
+            )
+            rows.edges.update(edges(library, new, partial(self._is_allowed, allowed), rows.called))
+        return {path: rows.edges[path] for path in paths}
+
+    def _is_allowed(self, allowed: Allowed, document: LinkedDocument, ordinal: int | None) -> bool:
+        own = self._chunks([document.path], allowed)[document.path]
+        return bool(own) if ordinal is None else any(each == ordinal for each, _ in own)
+
+    def _chunks(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, tuple[tuple[int, int], ...]]:
+        """The allowed chunks of documents, ordinal and key, in order."""
+        known: dict[str, tuple[tuple[int, int], ...]] = allowed.rows.chunks
+        if len(known) > _REMEMBERED:
+            known.clear()
+        new = list(dict.fromkeys(path for path in paths if path not in known))
+        if new:
+            found: dict[str, list[tuple[int, int]]] = {path: [] for path in new}
+            which = {"must": [allowed.rows.native, any_of("filePath", new)]}
+            for row in self._points.find(which, ("filePath", "chunkId")):
+                path, ordinal = row.payload["filePath"], int(row.payload["chunkId"])
+                self._ids[path, ordinal] = row.id
+                found[path].append((ordinal, key_of(row.id)))
+            known.update({path: tuple(sorted(own)) for path, own in found.items()})
+        return known
+
+    def keys(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, Sequence[int]]:
+        chunks = self._chunks(paths, allowed)
+        return {path: [key for _, key in chunks[path]] for path in paths if chunks[path]}
+
+    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+        """A part of the rows; terms are counted anew among them."""
+        keys = self.keys(paths, allowed)
+        native = {"must": [allowed.rows.native, any_of("filePath", list(keys))]}
+        return Allowed(Rows(native), sum(map(len, keys.values())), len(keys), late=allowed.late)
+
+    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+        found = np.zeros((len(positions), int(self.about.get("dimension", 0))), np.float32)
+        if not found.size:
+            return found
+        ids = self._ids_of(positions)
+        seen = {each: self._seen.get(key_of(each)) for each in ids}
+        known = {each: row.meaning for each, row in seen.items() if row and row.meaning is not None}
+        new = [each for each in seen if each not in known]
+        rows = self._points.get(new, ("chunkId",), (MEANING,)) if new else []
+        known |= {row.id: row.meaning for row in rows if row.meaning is not None}
+        for number, each in enumerate(ids):
+            if each in known:
+                found[number] = known[each]
+        return found
+
+    def coverage(
+        self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
+    ) -> Sequence[float]:
+        rows: Rows = allowed.rows
+        ids = self._ids_of(positions)
+        new = list(lanes.uncounted([LaneAsk("words", None, tuple(terms))], rows))
+        having = [self._having(term, ids) for term in terms] if ids else []
+        answers = self._points.nearest([*having, *(lanes.counting_ask(rows, *each) for each in new)])
+        lanes.remember(allowed, new, answers[len(having) :])
+        has = np.zeros((len(terms), len(ids)), np.bool_)
+        for number, answer in enumerate(answers[: len(having)]):
+            with_term = {row.id for row in answer}
+            has[number] = [each in with_term for each in ids]
+        counts = [rows.frequencies[WORDS, term] for term in terms]
+        return bm25f.coverage(has, [bm25f.rarity(allowed.chunks, count) for count in counts])
+
+    def _having(self, term: str, ids: Sequence[str]) -> Ask:
+        """Which of some rows have a term: a search for it alone finds no others."""
+        among = {"must": [with_ids(list(dict.fromkeys(ids)))]}
+        return Ask(WORDS, {term_number(term): 1.0}, among, len(ids), among)
+
+    def _ids_of(self, positions: Sequence[tuple[str, int]]) -> list[str]:
+        missing = [path for path, ordinal in positions if (path, ordinal) not in self._ids]
+        if missing:
+            self._chunks(missing, self.allow(EVERYTHING))
+            for path in missing:
+                self._ids |= {(path, at): id_of(key) for at, key in self.allow(EVERYTHING).rows.chunks[path]}
+        return [self._ids[position] for position in positions]
+
+    def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
+        new = [key for key in dict.fromkeys(keys) if key not in self._seen]
+        self._note(self._points.get([id_of(key) for key in new], PASSAGE) if new else [])
+        if any(key not in self._seen for key in new):
+            hint = "a run has replaced what this search had found: ask again"
+            raise EngineFault(f"passages of {self._address} are gone", hint=hint)
+        return {key: read_passage(self._seen[key].payload) for key in keys}
+
+    def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
+        if not wanted:
+            return {}
+        paths = sorted({path for path, _ in wanted})
+        which = {"must": [*self._visible("document"), any_of("filePath", paths)]}
+        rows = self._points.find(which, ("filePath", "parents"))
+        sections = {row.payload["filePath"]: read_parents(row.payload) for row in rows}
+        return {
+            (path, number): sections[path][number]
+            for path, number in wanted
+            if path in sections and 0 <= number < len(sections[path])
+        }
+
+
+def _path(item: Skipped) -> str:
+    return item.path
+
+
+def _cuts(filter: Filter) -> bool:
+    """Whether a filter can let a part of a document through."""
+    return any(
+        isinstance(atom, Type | Language) or (isinstance(atom, Tag) and atom.implied != NO_ROW)
+        for atom in atoms(filter)
+    )
