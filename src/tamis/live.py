@@ -44,6 +44,15 @@ class Freshness(Plain):
     note: str = ""  # for whoever reads the answer; empty when it is complete
 
 
+@dataclass(frozen=True, slots=True)
+class Doing(Plain):
+    """What is done in the background, and how far it is; nothing is when `what` is empty."""
+
+    what: str = ""
+    done: int = 0
+    total: int = 0
+
+
 class _Stopped(Exception):
     """The server goes: what has not been committed is for the next one."""
 
@@ -98,6 +107,10 @@ class LiveCorpus:
         if self._fault is not None and not self.corpus.exists():
             raise self._fault
         return self._freshness(self.corpus.state())
+
+    def doing(self) -> Doing:
+        with self._changed:
+            return Doing(self._doing, self._done, self._total) if self._thread is not None else Doing()
 
     def watch(
         self,

@@ -42,6 +42,7 @@ LAYERS = (
         "live",
         "watch",
         "roots",
+        "browse",
         "clients",
     },
     {"measure"},
@@ -67,6 +68,8 @@ LIBRARIES = {
     "mcp_types": "tamis/doors/mcp.py",
     "anyio": "tamis/doors/mcp.py",
     "uvicorn": "tamis/doors/listen.py",
+    "starlette": "tamis/doors/http.py",
+    "nh3": "tamis/doors/html.py",
 }
 # A database of its own that an index does not need, and that the engine need not know.
 APART = {"sqlite3": ("tamis/models/cache.py",)}

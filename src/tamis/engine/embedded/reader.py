@@ -1,6 +1,7 @@
 """Reading: snapshots of the newest generation, for any number of threads and processes."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -108,6 +109,22 @@ class EmbeddedSnapshot:
         for segment in self.view.segments:
             dead = dead_documents(segment.record)
             yield from (facts for place, facts in self._facts(segment).items() if not dead[place])
+
+    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
+        """What filters may ask of the documents that have an allowed chunk."""
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            places = segment.rows["document"] if mask is None else segment.rows["document"][mask]
+            known = self._facts(segment)
+            yield from (known[place] for place in np.unique(places).tolist())
+
+    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
+        """How many documents have allowed chunks of each type, and of each language."""
+        types: Counter[str] = Counter()
+        languages: Counter[str] = Counter()
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            types.update(segment.documents_by("type", mask))
+            languages.update(segment.documents_by("language", mask))
+        return types, languages
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
