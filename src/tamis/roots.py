@@ -19,6 +19,7 @@ from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.live import Freshness, LiveCorpus, Watch
 from tamis.model import Found, Plain, Related, Report, Result, Step, WhyNot
 from tamis.passages import Excerpt, Wanted, document_text, excerpt
+from tamis.query import parse_query
 from tamis.watch import Said
 
 Answer = TypeVar("Answer")
@@ -197,6 +198,14 @@ class Roots:
         """Index what is there, and then what changes, without being asked."""
         for live in self._live.values():
             live.watch()
+
+    def words(self, query: str) -> str:
+        """The words of a question, without the filters in it."""
+        corpus = next(iter(self._live.values())).corpus
+        try:
+            return parse_query(query, corpus.names)[0]
+        except BadFilter:  # another root knows what this one does not
+            return query
 
     def facets(self, narrowing: Narrowing, query: str, root: str | None) -> Facets:
         chosen = self._knowing(self._chosen(root), narrowing.workspace)

@@ -127,6 +127,11 @@ def test_marks(shop):
             start, end = marks["sentence"]
             assert content[start:end] == "A refund of grass takes three days."
     assert "marks" not in shop.get("/search", q="refunds")["results"][0]
+    money = shop.get("/search", q="refund tag:money", marks=True)["results"][0]  # a filter is no word
+    assert {money["content"][start:end].lower() for start, end in money["marks"]["words"]} <= {
+        "refund",
+        "refunds",
+    }
 
 
 # --- The law --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from hashlib import blake2b
+from html import escape
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -39,6 +40,7 @@ from tamis.doors.mcp import HTTP_PATH, Desk, http_application, in_time
 from tamis.doors.replies import Given, Replies
 from tamis.doors.tools import read
 from tamis.errors import TamisError, UsageError
+from tamis.settings import EDITORS
 
 log = logging.getLogger("tamis.http")
 
@@ -61,6 +63,7 @@ _HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_EDITOR: Final = '<meta name="editor" content="">'
 _MOST_STREAMS: Final = 16  # of events: each keeps a connection, and looks a few times a second
 _LOOK: Final = 0.25  # seconds between two looks at how indexing stands
 _SILENCE: Final = 15.0  # seconds after which a word is sent, so that a connection that is gone is noticed
@@ -228,22 +231,24 @@ def _routes(front: Front) -> list[Route]:
     ]
 
 
-def _files() -> list[Route]:
+def _files(editor: str) -> list[Route]:
     """The page's files, read once: no path that is asked for reaches the disk."""
+    page = (WEB / "index.html").read_text("utf-8").replace(_EDITOR, f'{_EDITOR[:-2]}{escape(editor)}">')
+    others = sorted(file for file in WEB.iterdir() if file.name != "index.html")
     return [
-        _file("/" if file.name == "index.html" else f"/{file.name}", file) for file in sorted(WEB.iterdir())
+        _file("/", ".html", page.encode()),
+        *(_file(f"/{file.name}", file.suffix, file.read_bytes()) for file in others),
     ]
 
 
-def _file(address: str, file: Path) -> Route:
-    data = file.read_bytes()
+def _file(address: str, suffix: str, data: bytes) -> Route:
     tag = f'"{blake2b(data, digest_size=12).hexdigest()}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(data, headers=headers, media_type=_TYPES[file.suffix])
+        return Response(data, headers=headers, media_type=_TYPES[suffix])
 
     return Route(address, endpoint)
 
@@ -259,7 +264,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 def application(front: Front, names: Sequence[str], token: str | None) -> Application:
     """The API, the page and the protocol for agents, behind the guards that all of them have."""
     site = Starlette(
-        routes=[*_routes(front), *_files()],
+        routes=[*_routes(front), *_files(EDITORS[front.desk.settings.editor])],
         middleware=[Middleware(GZipMiddleware, minimum_size=_SMALL, compresslevel=_LEVEL)],
         exception_handlers={HTTPException: _refused, 404: _refused, 405: _refused},
     )

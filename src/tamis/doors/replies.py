@@ -69,7 +69,7 @@ class Replies:
             root=root, offset=place.offset, limit=limit, seconds=self._seconds, watch=None, **given
         )
         body = as_one(page.found).to_dict() | {
-            "results": self._results(page, given["query"] if marked else ""),
+            "results": self._results(page, self._desk.opened().words(given["query"]) if marked else ""),
             "freshness": page.freshness.to_dict(),
         }
         if place.generations and place.generations != page.generations:
