@@ -17,7 +17,7 @@ from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import EmbeddedSnapshot
 from tamis.filters import DocumentIs, Filter
 from tamis.ingest.frontmatter import front_matter
-from tamis.ingest.links import document_target, wiki_target
+from tamis.ingest.links import document_target
 from tamis.ingest.markdown import markdown_outline
 from tamis.languages import MARKDOWN, PROSE, extension, language_of
 from tamis.links import Directory, named
@@ -105,13 +105,11 @@ class Reading:
         return extension(self.path) in MARKDOWN
 
     def leads_to(self, url: str) -> str | None:
-        """The document that a link of this one means, as it is written there."""
-        found = None
-        if target := document_target(url):
-            found = self.directory.resolve(Link("markdown", *target), self.path)
-        if found is None and (name := wiki_target(url)):
-            found = self.directory.resolve(Link("wikilink", *name), self.path)
-        return found
+        """What document a link of this one means, as rendered HTML has it; wiki links look like others."""
+        target = document_target(url)
+        kinds: tuple[LinkType, ...] = ("markdown", "wikilink")
+        found = (self.directory.resolve(Link(kind, *target), self.path) for kind in kinds) if target else ()
+        return next((path for path in found if path is not None), None)
 
     def to_dict(self) -> dict[str, Any]:
         apart = ("outline", "passages", "links", "backlinks", "directory", "tags")

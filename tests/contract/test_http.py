@@ -205,7 +205,7 @@ def test_a_document(shop):
     assert (found["author"], found["tags"], found["category"]) == ("Bob", ["money"], "guide")
     assert '<h2 data-line="11">Invoices</h2>' in found["html"]
     linked = shop.get("/documents/docs/refunds.md", html=True)
-    assert '<a href="/?doc=docs/api/billing.md">billing</a>' in linked["html"]
+    assert '<a href="/?doc=docs/api/billing.md" rel="noopener noreferrer">billing</a>' in linked["html"]
     assert linked["links"] == [{"path": "docs/api/billing.md", "type": "markdown", "anchor": ""}]
 
 

@@ -49,21 +49,19 @@ def document_html(document: Reading, address: Callable[[str, str], str]) -> str:
         tags=_TAGS,
         clean_content_tags=_DROPPED,
         attributes=_ATTRIBUTES,
-        attribute_filter=lambda tag, name, value: _allowed(document, address, tag, name, value),
+        attribute_filter=lambda _, name, value: _allowed(document, address, name, value),
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer",
     )
     return _ALONE.sub("", _MARKED.sub(r'<\2 data-line="\1"', clean))
 
 
-def _allowed(
-    document: Reading, address: Callable[[str, str], str], tag: str, name: str, value: str
-) -> str | None:
+def _allowed(document: Reading, address: Callable[[str, str], str], name: str, value: str) -> str | None:
     if name == "href":
         return _href(document, address, value)
     if name == "class":
         return value if _CLASS.fullmatch(value) else None
-    return value if tag == "img" or _NUMBER.fullmatch(value) else None
+    return value if name in ("alt", "rel") or _NUMBER.fullmatch(value) else None
 
 
 def _href(document: Reading, address: Callable[[str, str], str], url: str) -> str | None:

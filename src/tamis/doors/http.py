@@ -64,6 +64,7 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 _EDITOR: Final = '<meta name="editor" content="">'
+AT_ONCE: Final = 16  # searches side by side: more people ask a page than agents ask a server
 _MOST_STREAMS: Final = 16  # of events: each keeps a connection, and looks a few times a second
 _LOOK: Final = 0.25  # seconds between two looks at how indexing stands
 _SILENCE: Final = 15.0  # seconds after which a word is sent, so that a connection that is gone is noticed

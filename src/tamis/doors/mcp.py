@@ -2,7 +2,7 @@
 
 Nothing that reads an index is imported before the first call: a client waits for the list of tools, and for
 nothing else. Calls run in threads; one that is cancelled, or out of time, is answered at once, and its thread
-ends by itself. At most `_AT_ONCE` run side by side.
+ends by itself. At most `_AT_ONCE` run side by side, unless the desk is told otherwise.
 """
 
 import logging
@@ -73,9 +73,10 @@ _INSTRUCTIONS: Final = (
 class Desk:
     """Where the protocol's requests are answered, from roots that are opened when they are first asked."""
 
-    def __init__(self, folders: Sequence[Folder], settings: ServerSettings) -> None:
+    def __init__(self, folders: Sequence[Folder], settings: ServerSettings, at_once: int = _AT_ONCE) -> None:
         self.folders = folders
         self.settings = settings
+        self._at_once = at_once
         self.tools = tools_for([each.name for each in folders])
         self._several = len(folders) > 1
         self._lock = threading.Lock()
@@ -272,7 +273,7 @@ class Desk:
                 self._roots.close()
 
     async def in_thread(self, work: Callable[[], Answer]) -> Answer:
-        self._limiter = self._limiter or anyio.CapacityLimiter(_AT_ONCE)
+        self._limiter = self._limiter or anyio.CapacityLimiter(self._at_once)
         with anyio.fail_after(self.settings.deadline):
             return await anyio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
 

@@ -47,12 +47,12 @@ def serve_pages(
     folders: Sequence[Folder], address: "Address", token: str | None, others: Sequence[str], *, shown: bool
 ) -> NoReturn:
     """The API, the page and the protocol for agents, until we are told to stop."""
-    from tamis.doors.http import Front, application
+    from tamis.doors.http import AT_ONCE, Front, application
     from tamis.doors.listen import check_token, listen
     from tamis.doors.mcp import Desk
 
     check_token(address, token)
-    desk = Desk(folders, folders[0].settings.server)
+    desk = Desk(folders, folders[0].settings.server, AT_ONCE)
     front = Front(desk, token)
     app = application(front, (address.host, *others), token)
 

@@ -4,6 +4,7 @@
 import { el } from "./dom.js";
 
 const LINES = 7;
+const RULE = /^\s*\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*$/; // below the head of a table
 const SIGNS = /\*\*|__(?=\S)|`+|!?\[\[(?:[^\]|\n]*\|)?|\]\]|!?\[(?=[^\]\n]*\]\()|\]\([^)\n]*\)/g;
 
 export function passage(result, whole) {
@@ -25,7 +26,7 @@ function cut(characters, isCode) {
     const text = characters.slice(start, at).join("");
     const fence = !isCode && /^\s*(```|~~~)/.test(text);
     if (fence) fenced = !fenced;
-    else if (text.trim()) lines.push(line(text, start, at, isCode || fenced, apart));
+    else if (text.trim() && !(RULE.test(text) && !isCode && !fenced)) lines.push(line(text, start, at, isCode || fenced, apart));
     apart = fence || !text.trim();
     start = at + 1;
   }
@@ -36,9 +37,10 @@ function line(text, start, end, isMono, apart) {
   if (isMono) return { start, end, kind: "mono", apart: true };
   const head = /^#{1,6} +/.exec(text);
   const item = /^\s*([-*+]|\d+\.) +/.exec(text);
-  const kind = head ? "head" : item ? "item" : /^\s*\|/.test(text) ? "mono" : "";
-  const skip = [...((head || item || /^\s*/.exec(text))[0])].length;
-  return { start: kind === "mono" ? start : start + skip, end, kind, apart: apart || kind !== "" };
+  const row = /^\s*\|\s*/.exec(text);
+  const kind = head ? "head" : item ? "item" : row ? "row" : "";
+  const skip = [...((head || item || row || /^\s*/.exec(text))[0])].length;
+  return { start: start + skip, end, kind, apart: apart || kind !== "" };
 }
 
 // The line to begin with: the heading is in the trail above, and what was asked for should be in sight.

@@ -20,13 +20,11 @@ export async function results(main, state, go, editor, quietly = false) {
   if (!words(state.q)) return welcome(main, state, go);
   const question = { q: state.q, limit: state.n, marks: "true", ...filters(state) };
   const isOurs = () => number === asked;
-  const full = get("/search", { ...question, explain: "true" }, signal);
-  full.catch(() => {});
   if (!quietly) {
     const quick = await get("/search", { ...question, quick: "true" }, signal);
     if (isOurs()) render(main, state, quick, go, editor, true);
   }
-  const found = await full;
+  const found = await get("/search", { ...question, explain: "true" }, signal);
   if (isOurs()) render(main, state, found, go, editor, false);
 }
 
