@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from tamis.arguments import Narrowing
 from tamis.browse import Facets, Graph, Listed, Reading, added, facets, filter_for, graph, listed, reading
-from tamis.corpus import Corpus, Status
+from tamis.corpus import Corpus
 from tamis.engine.embedded import store
 from tamis.errors import BadFilter, IndexMissing, TamisError, UsageError
 from tamis.filters import EVERYTHING
@@ -194,11 +194,6 @@ class Roots:
         freshness = self._fresh(chosen, seconds, None)
         return freshness, tuple(live.corpus.state().generation for live in chosen.values())
 
-    def follow(self) -> None:
-        """Index what is there, and then what changes, without being asked."""
-        for live in self._live.values():
-            live.watch()
-
     def words(self, query: str) -> str:
         """The words of a question, without the filters in it."""
         corpus = next(iter(self._live.values())).corpus
@@ -233,11 +228,6 @@ class Roots:
             except UsageError as error:
                 fault = fault or error
         raise fault or UsageError("there is no root", hint="start the server with a folder")
-
-    def full_status(self, root: str | None) -> dict[str, Status]:
-        """As `tamis status` tells it; of roots that are indexed."""
-        chosen = self._chosen(root)
-        return {name: live.corpus.status() for name, live in chosen.items() if live.corpus.exists()}
 
     def now(self) -> tuple[Now, ...]:
         return tuple(_now(name, live) for name, live in self._live.items())

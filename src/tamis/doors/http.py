@@ -88,9 +88,8 @@ class Front:
         self._ending.set()
 
     def warm(self) -> None:
-        """Open the roots, index what has changed, and follow what changes. Takes as long as it takes."""
+        """Open the roots before somebody asks: what has changed is indexed, and what changes is followed."""
         try:
-            self.desk.opened().follow()
             self.desk.opened().fresh(None, 0.0)
         except TamisError as error:
             log.warning("%s (%s)", error.message, error.hint)
