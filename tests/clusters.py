@@ -125,9 +125,9 @@ class EdgePoints:
     def count(self, filter: p.Native) -> int:
         return self.shard.count(edge.CountRequest(exact=True, filter=_filter(filter)))
 
-    def distinct(self, name: str, filter: p.Native, most: int) -> int:
+    def distinct(self, name: str, filter: p.Native, most: int) -> list[str]:
         request = edge.FacetRequest(name, limit=most, exact=True, filter=_filter(filter))
-        return len(self.shard.facet(request).hits)
+        return [str(hit.value) for hit in self.shard.facet(request).hits]
 
     def put(self, points: Sequence[p.Point], *, only_new: bool = False) -> None:
         mode = edge.UpdateMode.InsertOnly if only_new else None

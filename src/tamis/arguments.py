@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,44 @@ from tamis.settings import Settings
 LONGEST_QUERY: Final = 20_000  # characters: models read some two thousand, and words gain nothing from more
 _LARGEST_LIMIT: Final = 100
 _MOST_VALUES: Final = 10_000  # in one list of files, patterns or tags
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """The filters of a question as they were given; an empty list is the same as none."""
+
+    excluded_files: Sequence[str] = ()
+    exclude_patterns: Sequence[str] = ()
+    include_patterns: Sequence[str] = ()
+    workspace: str | None = None
+    under: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    chunk_types: Sequence[str] = ()
+    languages: Sequence[str] = ()
+    author: str | None = None
+    category: str | None = None
+    modified_after: str | None = None
+    modified_before: str | None = None
+    exclude_archived: bool | None = None
+    filter: str = ""
+
+    def terms(self, names: Names) -> Filter:
+        """What they say together, but for the archive, which others decide as well, and `filter`."""
+        return filters.all_of(
+            (
+                files_filter(names, self.excluded_files),
+                patterns_filter(self.include_patterns, self.exclude_patterns),
+                any_value(names, "under", self.under, "under"),
+                all_values(names, "tag", self.tags, "tags"),
+                any_value(names, "type", self.chunk_types, "chunk_types"),
+                any_value(names, "lang", self.languages, "languages"),
+                one_value(names, "workspace", self.workspace),
+                one_value(names, "author", self.author),
+                one_value(names, "category", self.category),
+                one_value(names, "after", self.modified_after),
+                one_value(names, "before", self.modified_before),
+            )
+        )
 
 
 def names_for(root: Path, settings: Settings) -> Names:

@@ -230,6 +230,7 @@ class Corpus:
         include_graph_context: bool = False,
         use_rrf: bool = True,
         rerank_with_recency: bool | None = None,
+        quick: bool = False,
         filter: str = "",
         why_not: str | None = None,
         explain: bool = False,
@@ -242,37 +243,23 @@ class Corpus:
         `use_rrf=False` asks the meaning lane alone and keeps its order. `rerank_with_recency` raises what is
         recent as `search.recency_profile` says, or as its `code` profile does where that is off.
         `rerank` puts the best in the order of a cross-encoder (`search.rerank_budget_ms` bounds its time).
+        `quick` asks no model: words, names and links answer, in a few milliseconds.
         `explain` tells of each result where it stood after each stage, and of each stage what it left.
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
         """
-        names = self.names
-        text, typed = parse_query(given.query_text(query), names)
+        text, typed = parse_query(given.query_text(query), self.names)
         if not text.strip():
             raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
-        stated = typed & parse_filter(given.of_kind(filter, "filter", str), names)
-        by_default = self._hides_archived(stated) and not include_patterns  # whose pattern may name them
-        hidden = by_default if exclude_archived is None else exclude_archived
-        hidden = given.of_kind(hidden, "exclude_archived", bool)
-        allowed = filters.all_of(
-            (
-                stated,
-                given.files_filter(names, excluded_files),
-                given.patterns_filter(include_patterns, exclude_patterns),
-                given.any_value(names, "under", under, "under"),
-                given.all_values(names, "tag", tags, "tags"),
-                given.any_value(names, "type", chunk_types, "chunk_types"),
-                given.any_value(names, "lang", languages, "languages"),
-                given.one_value(names, "workspace", workspace),
-                given.one_value(names, "author", author),
-                given.one_value(names, "category", category),
-                given.one_value(names, "after", modified_after),
-                given.one_value(names, "before", modified_before),
-                ~names.archived if hidden else filters.EVERYTHING,
-            )
-        )
+        narrowing = given.Narrowing(
+            excluded_files, exclude_patterns, include_patterns, workspace, under, tags, chunk_types,
+            languages, author, category, modified_after, modified_before, exclude_archived, filter,
+        )  # fmt: skip
+        allowed = self.allowed(narrowing, typed)
         usual = self.question(text)
         if not given.of_kind(use_rrf, "use_rrf", bool):
             usual = usual.by_meaning_alone
+        if given.of_kind(quick, "quick", bool):
+            usual, rerank = usual.without_meaning, False
         if rerank_with_recency is not None:
             usual = usual.with_recency(given.of_kind(rerank_with_recency, "rerank_with_recency", bool))
         per_document = usual.max_chunks_per_doc if max_chunks_per_doc is None else max_chunks_per_doc
@@ -294,6 +281,16 @@ class Corpus:
             mmr=given.of_kind(usual.mmr if mmr is None else mmr, "mmr", bool),
         )
         return self.ask(query, question, why_not)
+
+    def allowed(self, narrowing: given.Narrowing, typed: Filter = filters.EVERYTHING) -> Filter:
+        """What these filters let through, with those that were typed; archived documents as configured."""
+        stated = typed & parse_filter(given.of_kind(narrowing.filter, "filter", str), self.names)
+        named = bool(narrowing.include_patterns)  # a pattern may name archived documents
+        by_default = self._hides_archived(stated) and not named
+        chosen = narrowing.exclude_archived
+        hidden = given.of_kind(by_default if chosen is None else chosen, "exclude_archived", bool)
+        shown = ~self.names.archived if hidden else filters.EVERYTHING
+        return filters.all_of((stated, narrowing.terms(self.names), shown))
 
     def question(self, text: str, stated: Filter = filters.EVERYTHING) -> Question:
         """Plain words, asked as configured. What looks like a filter in them is words, too."""
@@ -328,7 +325,7 @@ class Corpus:
         if not self.exists() and not self.is_shared:
             self.refresh()
         with self._reader.snapshot() as snapshot:
-            embedder = self._embedder(snapshot)
+            embedder = self._embedder(snapshot, is_asked=question.settings.semantic_weight > 0)
             models = self._models(embedder)
             if embedder is None and question.settings.keyword_weight == 0:
                 hint = "raise search.keyword_weight (and leave use_rrf on), or use a model"
@@ -556,14 +553,14 @@ class Corpus:
             reranker = self._reranker
         return reranker.scores(query, passages, seconds)
 
-    def _embedder(self, snapshot: Holding) -> Embedder | None:
+    def _embedder(self, snapshot: Holding, *, is_asked: bool) -> Embedder | None:
         facts, place = snapshot.about, self._reader.place
         self._check_belongs(facts)
         if "model" not in facts:  # nothing was ever written: there is nothing to search with a model
             return None
         name = model_name(self.settings, facts)
         check_model(place, facts, name)
-        if self.settings.search.semantic_weight == 0:
+        if not is_asked:
             return None
         embedder = self._load(name)
         check_model(place, facts, name, model_facts(embedder)[1])

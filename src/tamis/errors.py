@@ -4,6 +4,7 @@
     ├── UsageError                 what was asked cannot be answered as asked
     │   ├── BadQuery               empty, too long, or not text
     │   ├── BadFilter              a filter that does not parse, or a value that cannot exist
+    │   ├── NotIndexed             no document, or no passage, goes by that name here
     │   ├── BadSetting             an unknown key, a wrong type, a value out of range
     │   ├── BadJudgedSet           questions, judgements or documents that cannot be read as such
     │   └── BadClientFile          an agent's configuration that cannot be read, or holds something else
@@ -59,6 +60,10 @@ class BadQuery(UsageError):
 
 class BadFilter(UsageError):
     pass
+
+
+class NotIndexed(UsageError):
+    http_status = 404
 
 
 class BadSetting(UsageError):

@@ -44,6 +44,15 @@ class Freshness(Plain):
     note: str = ""  # for whoever reads the answer; empty when it is complete
 
 
+@dataclass(frozen=True, slots=True)
+class Doing(Plain):
+    """What is done in the background, and how far it is; nothing is when `what` is empty."""
+
+    what: str = ""
+    done: int = 0
+    total: int = 0
+
+
 class _Stopped(Exception):
     """The server goes: what has not been committed is for the next one."""
 
@@ -106,6 +115,10 @@ class LiveCorpus:
         state = self.corpus.state()
         behind = f"{state.pending_files} files are being indexed on the server" if state.pending_files else ""
         return Freshness(not behind, state.pending_files, 1.0, state.built_at, behind)
+
+    def doing(self) -> Doing:
+        with self._changed:
+            return Doing(self._doing, self._done, self._total) if self._thread is not None else Doing()
 
     def watch(
         self,

@@ -11,7 +11,7 @@ from typing import Final
 
 from tamis.corpus import Corpus
 from tamis.engine import Holding
-from tamis.errors import UsageError
+from tamis.errors import NotIndexed, UsageError
 from tamis.filters import EVERYTHING
 from tamis.ingest.read import read_inside
 from tamis.model import Parent, Passage, Plain, Skipped
@@ -50,7 +50,7 @@ def excerpt(corpus: Corpus, wanted: Wanted, most: int) -> Excerpt:
         if wanted.chunk_id is not None:
             return _chunk(corpus, snapshot, wanted.chunk_id, wanted.neighbours, most)
         path = find_document(corpus, snapshot, wanted.path or "")
-        passages = _passages(snapshot, path)
+        passages = passages_of(snapshot, path)
     return _between(corpus, path, wanted.start_line or 1, wanted.end_line, most, passages)
 
 
@@ -79,7 +79,7 @@ def find_document(corpus: Corpus, snapshot: Holding, path: str) -> str:
         raise UsageError(f"{len(found)} documents are called {path}", hint=f"one of {_some(found)}")
     near = difflib.get_close_matches(path, snapshot.documents(EVERYTHING), n=_SHOWN)
     hint = f"did you mean {_some(near)}?" if near else "index_status tells what is skipped, and why"
-    raise UsageError(f"no document {path} is indexed", hint=hint)
+    raise NotIndexed(f"no document {path} is indexed", hint=hint)
 
 
 def _some(paths: list[str]) -> str:
@@ -94,7 +94,7 @@ def document_text(corpus: Corpus, path: str) -> str:
     return text
 
 
-def _passages(snapshot: Holding, path: str) -> dict[int, Passage]:
+def passages_of(snapshot: Holding, path: str) -> dict[int, Passage]:
     """Of a document, in order."""
     keys = snapshot.keys([path], snapshot.allow(EVERYTHING)).get(path, ())
     found = snapshot.passages(keys)
@@ -106,11 +106,11 @@ def _chunk(corpus: Corpus, snapshot: Holding, chunk_id: str, neighbours: int, mo
     if not path:
         raise UsageError(f"{chunk_id} is no chunk_id", hint="one looks like docs/api.md#3; or give path")
     path = find_document(corpus, snapshot, path)
-    passages = _passages(snapshot, path)
+    passages = passages_of(snapshot, path)
     found = _numbered(snapshot, path, number, passages)
     if found is None:
         hint = "its document has changed: search again, or give path and lines"
-        raise UsageError(f"there is no passage {chunk_id}", hint=hint)
+        raise NotIndexed(f"there is no passage {chunk_id}", hint=hint)
     if not neighbours:
         return _alone(path, found, most)
     made = _between(corpus, path, *_around(found, passages, neighbours), most, passages)

@@ -2,21 +2,26 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from tamis.arguments import Narrowing
+from tamis.browse import Facets, Graph, Listed, Reading, added, facets, filter_for, graph, listed, reading
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, IndexMissing, TamisError, UsageError
 from tamis.filters import EVERYTHING
 from tamis.folders import Folder
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.live import Freshness, LiveCorpus, Watch
-from tamis.model import Found, Plain, Related, Report, Result
+from tamis.model import Found, Plain, Related, Report, Result, Step, WhyNot
 from tamis.passages import Excerpt, Wanted, document_text, excerpt
+from tamis.query import parse_query
 from tamis.watch import Said
+
+Answer = TypeVar("Answer")
 
 _MOST: Final = 100  # results of one question
 
@@ -39,6 +44,21 @@ class Page:
     generations: tuple[int, ...]  # of the indexes that answered
     hints: tuple[str, ...] = ()
     related: tuple[tuple[str, Related], ...] | None = None  # None: not asked for
+    found: Mapping[str, Found] = field(default_factory=dict)  # each root's whole answer
+
+
+@dataclass(frozen=True, slots=True)
+class Now(Plain):
+    """How it stands with a root at this moment."""
+
+    root: str
+    generation: int
+    documents: int
+    chunks: int
+    pending_chunks: int
+    what: str  # is being done in the background; empty: nothing
+    done: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +131,20 @@ class Roots:
         """The results from `offset` on: a larger limit adds results and moves none of the first."""
         chosen = self._knowing(self._chosen(root), arguments.get("workspace"))
         freshness = self._fresh(chosen, seconds, watch)
-        most = min(offset + limit + 1, _MOST)  # one more tells whether there is more
+        # One more tells whether there is more; but what is explained is the answer that was asked for.
+        explained = bool(arguments.get("explain") or arguments.get("why_not"))
+        most = min(offset + limit + (not explained), _MOST)
         found = _from_each(chosen, lambda corpus: corpus.search(query, limit=most, **arguments))
         merged = merge(found)
         context = [one.graph_context for one in found.values()]
         return Page(
             results=tuple(merged[offset : min(offset + limit, _MOST)]),
-            has_more=len(merged) > offset + limit and offset + limit < _MOST,
+            has_more=(_candidates(found) if explained else len(merged)) > offset + limit < _MOST,
             freshness=freshness,
             generations=tuple(one.index.generation for one in found.values()),
             hints=tuple(dict.fromkeys(hint for one in found.values() for hint in one.hints)),
             related=None if None in context else tuple(_context(found)),
+            found=found,
         )
 
     def _knowing(self, chosen: Mapping[str, LiveCorpus], workspace: str | None) -> Mapping[str, LiveCorpus]:
@@ -163,6 +186,52 @@ class Roots:
         freshness = self._fresh(chosen, seconds, watch)
         return [_status(name, live.corpus, freshness) for name, live in chosen.items()], freshness
 
+    # --- Looking round ------------------------------------------------------------------------
+
+    def fresh(self, root: str | None, seconds: float) -> tuple[Freshness, tuple[int, ...]]:
+        """How fresh an answer would be, and which generations would give it."""
+        chosen = self._chosen(root)
+        freshness = self._fresh(chosen, seconds, None)
+        return freshness, tuple(live.corpus.state().generation for live in chosen.values())
+
+    def words(self, query: str) -> str:
+        """The words of a question, without the filters in it."""
+        corpus = next(iter(self._live.values())).corpus
+        try:
+            return parse_query(query, corpus.names)[0]
+        except BadFilter:  # another root knows what this one does not
+            return query
+
+    def facets(self, narrowing: Narrowing, query: str, root: str | None) -> Facets:
+        chosen = self._knowing(self._chosen(root), narrowing.workspace)
+        return added(list(_from_each(chosen, lambda c: facets(c, filter_for(c, narrowing, query))).values()))
+
+    def listed(self, narrowing: Narrowing, root: str | None) -> list[tuple[str, Listed]]:
+        chosen = self._knowing(self._chosen(root), narrowing.workspace)
+        found = _from_each(chosen, lambda corpus: listed(corpus, filter_for(corpus, narrowing)))
+        return [(name, each) for name, own in found.items() for each in own]
+
+    def reading(self, path: str, narrowing: Narrowing, root: str | None) -> tuple[str, Reading]:
+        return self._first(root, lambda corpus: reading(corpus, path, filter_for(corpus, narrowing)))
+
+    def graph(self, path: str, hops: int, narrowing: Narrowing, root: str | None) -> tuple[str, Graph]:
+        return self._first(root, lambda corpus: graph(corpus, path, hops, filter_for(corpus, narrowing)))
+
+    def _first(self, root: str | None, ask: Callable[[Corpus], Answer]) -> tuple[str, Answer]:
+        """The answer of the first root that has one."""
+        fault: UsageError | None = None
+        for name, live in self._chosen(root).items():
+            try:
+                return name, ask(live.corpus)
+            except IndexMissing:
+                fault = fault or UsageError("nothing is indexed yet", hint="ask again in some seconds")
+            except UsageError as error:
+                fault = fault or error
+        raise fault or UsageError("there is no root", hint="start the server with a folder")
+
+    def now(self) -> tuple[Now, ...]:
+        return tuple(_now(name, live) for name, live in self._live.items())
+
     # --- What needs no indexing: it is asked for when a client connects -----------------------
 
     def documents(self, root: str | None = None) -> list[tuple[str, str]]:
@@ -184,6 +253,12 @@ class Roots:
             return list(self._live)
         each = (value for live in self._live.values() for value in _LISTS[of](live.corpus))
         return list(dict.fromkeys(each))
+
+
+def _now(name: str, live: LiveCorpus) -> Now:
+    state, doing = live.corpus.state(), live.doing()
+    counts = (state.generation, state.documents, state.chunks, state.pending_chunks)
+    return Now(name, *counts, doing.what, doing.done, doing.total)
 
 
 _FIXED: Final[Mapping[str, Sequence[str]]] = {"chunk_type": CHUNK_TYPES, "language": LANGUAGES}
@@ -212,9 +287,9 @@ _LISTS: Final[Mapping[str, Callable[[Corpus], list[str]]]] = {
 }
 
 
-def _from_each(chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Found]) -> dict[str, Found]:
+def _from_each(chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Answer]) -> dict[str, Answer]:
     """Every root's answer. A filter may name what one root does not have; it is an error when none has it."""
-    found: dict[str, Found] = {}
+    found: dict[str, Answer] = {}
     faults: list[BadFilter] = []
     for name, live in chosen.items():
         try:
@@ -226,6 +301,11 @@ def _from_each(chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Found])
     return found
 
 
+def _candidates(found: Mapping[str, Found]) -> int:
+    """How many results there are before the limit."""
+    return sum(one.stats["after_parent_expansion"] for one in found.values())
+
+
 def merge(found: Mapping[str, Found]) -> list[Located]:
     """By score, which is calibrated. A root's own order stays; between equals the first root goes first."""
     waiting = [[Located(name, result) for result in one.results] for name, one in found.items()]
@@ -234,6 +314,52 @@ def merge(found: Mapping[str, Found]) -> list[Located]:
         best = max(waiting, key=lambda each: each[0].result.score)
         merged.append(best.pop(0))
     return merged
+
+
+def as_one(found: Mapping[str, Found]) -> Found:
+    """What several roots answered, as one answer without its results: counts and times are added up.
+
+    Its generation rises when one of theirs does.
+    """
+    first, *others = found.values()
+    if not others:
+        return first
+    each = [first, *others]
+    steps = zip(*(one.funnel or () for one in each), strict=False)
+    states = [one.index for one in each]
+    return replace(
+        first,
+        stats=dict(_added(one.stats for one in each)),
+        timings_ms=dict(_added(one.timings_ms for one in each)),
+        index=replace(
+            max(states, key=lambda state: state.built_at),
+            **{name: sum(getattr(state, name) for state in states) for name in _SUMMED},
+        ),
+        hints=tuple(dict.fromkeys(hint for one in each for hint in one.hints)),
+        why_not=_likeliest([one.why_not for one in each if one.why_not is not None]),
+        graph_context=None if first.graph_context is None else tuple(r for _, r in _context(found)),
+        funnel=None if first.funnel is None else tuple(_step(at) for at in steps),
+    )
+
+
+_SUMMED: Final = ("generation", "documents", "chunks", "pending_files", "pending_chunks")
+_ELSEWHERE: Final = ("no such file", "not indexed", "outside the root")
+
+
+def _added(each: Iterable[Mapping[str, float]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in each:
+        total.update(one)
+    return total
+
+
+def _step(same: Sequence[Step]) -> Step:
+    return Step(same[0].stage, sum(step.left for step in same), sum(step.ms for step in same))
+
+
+def _likeliest(reasons: Sequence[WhyNot]) -> WhyNot | None:
+    """The word of the root that knows the file."""
+    return min(reasons, key=lambda why: why.reason in _ELSEWHERE, default=None)
 
 
 def _context(found: Mapping[str, Found]) -> Iterator[tuple[str, Related]]:

@@ -304,6 +304,10 @@ class ServerSettings:
     watch: bool = key(
         True, "Index changed files as they change, from the first question on; else questions look for them."
     )
+    editor: str = key(
+        "vscode",
+        "What the page opens files in: `vscode`, `vscodium`, `cursor`, `windsurf`, `zed`, `idea` or `none`.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -614,6 +618,16 @@ def _check_range(value: object, limits: Mapping[str, Any], name: str, source: st
         )
 
 
+# Addresses that editors listen for. A checkout brings its own settings: it chooses among these, no more.
+EDITORS: Final[Mapping[str, str]] = {
+    "vscode": "vscode://file{path}:{line}",
+    "vscodium": "vscodium://file{path}:{line}",
+    "cursor": "cursor://file{path}:{line}",
+    "windsurf": "windsurf://file{path}:{line}",
+    "zed": "zed://file{path}:{line}",
+    "idea": "idea://open?file={path}&line={line}",
+    "none": "",
+}
 WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
 RECENCY_PROFILES: Final = ("docs", "code", "off")
 
@@ -624,6 +638,10 @@ QUANTISATION: Final = ("none", "scalar", "binary")
 
 
 def _check(settings: Settings) -> Settings:
+    if settings.server.editor not in EDITORS:
+        raise BadSetting(
+            f"server.editor is {settings.server.editor!r}", hint=f"allowed: {', '.join(EDITORS)}"
+        )
     if settings.search.synonyms not in SYNONYMS:
         raise BadSetting(
             f"search.synonyms is {settings.search.synonyms!r}", hint=f"allowed: {', '.join(SYNONYMS)}"

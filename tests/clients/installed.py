@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, NoReturn, TextIO
 
 import pytest
 
@@ -46,11 +46,21 @@ def run(client: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def package(name: str) -> Path:
+    """The folder of one of the packages."""
+    return _installed() / "node_modules" / name
+
+
 def indexed(root: Path, files: Files) -> Path:
     """A folder that is indexed already: how one is served that is not, is tested elsewhere."""
     write_files(root, files)
     subprocess.run([*_TAMIS, "index", root, *_MODEL], check=True, capture_output=True)
     return root
+
+
+def pages(*roots: Path) -> tuple[str, ...]:
+    """The command that serves the page over folders."""
+    return (*_TAMIS, "serve", *map(str, roots), "--port", "0", *_MODEL)
 
 
 def mcp(root: Path) -> tuple[str, ...]:
@@ -82,11 +92,15 @@ def _address(server: subprocess.Popen[bytes], log: TextIO) -> str:
 
 def _installed() -> Path:
     if why := _missing():
-        text = f"the MCP clients of tests/clients cannot run here: {why}"
-        if _ENVIRONMENT.get("CI") or _ENVIRONMENT.get("CLIENTS_REQUIRED"):
-            pytest.fail(text, pytrace=False)
-        pytest.skip(text)
+        unavailable(f"the MCP clients of tests/clients cannot run here: {why}")
     return FOLDER
+
+
+def unavailable(text: str) -> NoReturn:
+    """A test that needs what is not here: skipped, with the reason; in CI a failure."""
+    if _ENVIRONMENT.get("CI") or _ENVIRONMENT.get("CLIENTS_REQUIRED"):
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
 
 
 @cache

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -367,6 +368,22 @@ def test_filters_against_a_reading_row_by_row(both):
         assert (allowed.chunks, allowed.documents) == (expected.chunks, expected.documents), str(chosen)
         positions = {oracle.by_key[key].position for key in expected.rows}
         assert set(meaning(snapshot, "alpha", allowed)) == positions, str(chosen)
+
+
+def test_what_is_counted_under_a_filter_against_a_reading_row_by_row(both):
+    """Facets: documents with an allowed chunk, and how many have one of each type and language."""
+    snapshot, oracle = both
+    dice = random.Random(11)
+    for _ in range(8 if _is_slow(snapshot) else 60):
+        chosen = random_filter(dice)
+        rows = [oracle.by_key[key] for key in oracle.allow(chosen).rows]
+        allowed = snapshot.allow(chosen)
+        assert {facts.path for facts in snapshot.facts_of(allowed)} == {row.document.path for row in rows}
+        types = Counter(kind for kind, _ in {(row.chunk.chunk_type, row.document.path) for row in rows})
+        spoken = {(row.chunk.language, row.document.path) for row in rows if row.chunk.language}
+        assert snapshot.kinds(allowed) == (types, Counter(name for name, _ in spoken)), str(chosen)
+    aliases = {path: document.front.aliases for path, document in oracle.documents.items()}
+    assert snapshot.aliases(sorted(aliases)) == aliases
 
 
 def test_word_scores_against_the_formula(both):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from conftest import write_files
 from served import FILES, answer, call, desk_of, desk_over, fault, ids, paths, text
+from sites import Site
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.cli import cli
 from tamis.doors.tools import FILTERS, TOOLS
@@ -615,6 +616,10 @@ def test_every_door_gives_the_same_answer(question, shop, capsys, monkeypatch):
         found = [result.to_dict() for result in corpus.search(**question).results]
     cli.main(args=on_the_command_line(question, root), standalone_mode=False)
     printed = json.loads(capsys.readouterr().out)["results"]
+    site = Site(shop)
+    posted = site.post("/search", question)["results"]
+    site.client.close()
+    assert posted == found
     assert ids(found) == ids(printed) == ids(told)
     for one, two, three in zip(found, printed, told, strict=True):
         assert one["score"] == two["score"] == pytest.approx(three["score"], abs=1e-4)

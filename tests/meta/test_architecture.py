@@ -42,6 +42,7 @@ LAYERS = (
         "live",
         "watch",
         "roots",
+        "browse",
         "clients",
         "migrate",
     },
@@ -69,6 +70,8 @@ LIBRARIES = {
     "anyio": "tamis/doors/mcp.py",
     "uvicorn": "tamis/doors/listen.py",
     "qdrant_client": "tamis/engine/qdrant/client.py",
+    "starlette": "tamis/doors/http.py",
+    "nh3": "tamis/doors/html.py",
 }
 # A database of its own that an index does not need, and that the engine need not know.
 APART = {"sqlite3": ("tamis/models/cache.py",)}

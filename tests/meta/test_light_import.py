@@ -13,7 +13,7 @@ from conftest import write_files
 HEAVY = (
     "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",
     "tree_sitter", "matplotlib", "mcp", "mcp_types", "anyio", "pydantic", "uvicorn", "watchfiles",
-    "qdrant_client",
+    "qdrant_client", "starlette", "nh3",
 )  # fmt: skip
 SPY = """
 import json, sys
@@ -71,6 +71,7 @@ def loaded(folder: Path, *arguments: str) -> tuple[int, list[str]]:
         ["install", "--help"],
         ["watch", "--help"],
         ["mcp", "--help"],
+        ["serve", "--help"],
         ["completion", "bash"],
         [],
     ],
@@ -156,6 +157,7 @@ def test_a_server_lists_its_tools_before_it_loads_an_index(tmp_path):
         "anyio",
         "pydantic",
         "uvicorn",
+        "starlette",
         "rich",
         "watchfiles",
     }  # by the protocol's SDK

@@ -22,6 +22,7 @@ import served
 from conftest import RANKS_ALONE, write_files
 from conftest import test_settings as settings_of
 from fake_qdrant import FakeQdrant, fake_qdrant
+from sites import Site
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.mcp import Desk, http_application
 from tamis.engine.embedded.lock import writer_lock
@@ -58,6 +59,8 @@ def two_values(name: str) -> tuple[Any, Any]:
     default = value_of(Settings(), name)
     section, key = name.split(".")
     limits = next(k.metadata for k in fields(getattr(Settings(), section)) if k.name == key)
+    if name == "server.editor":
+        return "zed", "none"
     if name == "search.preset":
         return "fast", "best"
     if name == "search.workspace_filtering":
@@ -1387,6 +1390,18 @@ def _(_, folder):
     for most, status in ((2_000, 413), (20_000, 200)):
         desk = over(folder, server__max_body_bytes=most)
         assert served.post(partial(http_application, desk, ()), large)[0] == status
+
+
+@experiment("server.editor")
+def _(_, folder):
+    """Which address the page opens a file with; a checkout chooses among those that editors listen for."""
+    opened = {name: Site(over(folder, server__editor=name)) for name in ("vscode", "zed", "none")}
+    told = {name: site.get("/status")["server"]["editor"] for name, site in opened.items()}
+    assert [told[name].partition(":")[0] for name in told] == ["vscode", "zed", ""]
+    for site in opened.values():
+        site.close()
+    with pytest.raises(BadSetting, match=r"server\.editor"):
+        over(folder, server__editor="javascript:alert(1)")
 
 
 def over(folder: Path, **flags: object) -> Desk:

@@ -19,7 +19,12 @@ _TYPES: Final = {".md": "text/markdown", ".markdown": "text/markdown", ".json": 
 
 
 def document_address(path: str) -> str:
-    return SCHEME + "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode())
+    return SCHEME + encoded(path)
+
+
+def encoded(text: str) -> str:
+    """As a part of an address."""
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode())
 
 
 def document_path(address: str) -> str | None:

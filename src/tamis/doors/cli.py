@@ -154,6 +154,7 @@ root_argument = click.argument("root", default=".", type=_FOLDER)
 @click.option(
     "--filter", "filter_text", default="", metavar="F", help="A filter: path:docs/** -tag:draft (a | b)."
 )
+@click.option("--quick", is_flag=True, help="Ask no model: words, names and links answer.")
 @click.option("--why-not", metavar="FILE", help="Say why FILE is not in the answer.")
 @click.option("--explain", is_flag=True, help="Show why: lanes, ranks, the funnel, times.")
 @yes_option
@@ -201,6 +202,7 @@ def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "include_graph_context": options["related"],
         "use_rrf": options["rrf"],
         "rerank_with_recency": options["recency"],
+        "quick": options["quick"],
         "filter": options["filter_text"],
         "why_not": options["why_not"],
         "explain": options["explain"],
@@ -547,6 +549,36 @@ def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **op
     if address is None:
         return serve_stdio(folders)
     return serve_http(folders, address, options["token"], options["allow_host"])
+
+
+@cli.command()
+@click.argument("roots", nargs=-1, type=_FOLDER, metavar="[ROOT]...")
+@click.option("--host", default="127.0.0.1", metavar="H", help="Where to listen; elsewhere takes a token.")
+@click.option(
+    "--port", default=7171, type=click.IntRange(0, 65_535), metavar="P", help="0 is any that is free."
+)
+@click.option("--open", "shown", is_flag=True, help="Open the page in a browser.")
+@click.option(
+    "--token", metavar="T", envvar="TAMIS_TOKEN", help="What clients must send (better: TAMIS_TOKEN)."
+)
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Another name of this machine; repeatable.")
+@click.option("--log-file", metavar="FILE", help="Write the log here (default: standard error).")
+@shared_options
+def serve(
+    roots: Sequence[str], *, host: str, port: int, shown: bool, log_file: str | None, **options: Any
+) -> int:
+    """Serve a page to search ROOT with (default: this folder), a JSON API, and AI agents at /mcp.
+
+    Files are indexed as they change. See docs/web.md and docs/http.md.
+    """
+    from tamis.folders import served
+
+    folders = served(roots, **{name: options[name] for name in ("model", "config", "index_dir")})
+    _log_to(log_file)
+    from tamis.doors.listen import Address
+    from tamis.doors.serve import serve_pages
+
+    return serve_pages(folders, Address(host, port), options["token"], options["allow_host"], shown=shown)
 
 
 def _log_to(file: str | None) -> None:

@@ -2,7 +2,7 @@
 
 Nothing that reads an index is imported before the first call: a client waits for the list of tools, and for
 nothing else. Calls run in threads; one that is cancelled, or out of time, is answered at once, and its thread
-ends by itself. At most `_AT_ONCE` run side by side.
+ends by itself. At most `_AT_ONCE` run side by side, unless the desk is told otherwise.
 """
 
 import logging
@@ -73,9 +73,10 @@ _INSTRUCTIONS: Final = (
 class Desk:
     """Where the protocol's requests are answered, from roots that are opened when they are first asked."""
 
-    def __init__(self, folders: Sequence[Folder], settings: ServerSettings) -> None:
+    def __init__(self, folders: Sequence[Folder], settings: ServerSettings, at_once: int = _AT_ONCE) -> None:
         self.folders = folders
         self.settings = settings
+        self._at_once = at_once
         self.tools = tools_for([each.name for each in folders])
         self._several = len(folders) > 1
         self._lock = threading.Lock()
@@ -96,7 +97,7 @@ class Desk:
             raise MCPError(types.INVALID_PARAMS, _clean(f"there is no tool {params.name}; known: {known}"))
         try:
             arguments = read(tool, params.arguments or {})
-            return await self._in_thread(partial(self._call, tool.name, arguments, _watcher(ctx)))
+            return await self.in_thread(partial(self._call, tool.name, arguments, _watcher(ctx)))
         except TimeoutError:
             return _failed(
                 f"no answer within {self.settings.deadline:g} s", "ask for less, or raise server.deadline"
@@ -115,7 +116,7 @@ class Desk:
             start = read_cursor(cursor).offset if cursor else 0
         except UsageError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
-        documents = await self._in_thread(lambda: self._opened().documents())
+        documents = await self.in_thread(lambda: self.opened().documents())
         shown = documents[start : start + _PER_PAGE]
         following = start + _PER_PAGE
         return types.ListResourcesResult(
@@ -144,7 +145,7 @@ class Desk:
         if place is None:
             raise unknown
         try:
-            text = await self._in_thread(lambda: self._opened().text(*place))
+            text = await self.in_thread(lambda: self.opened().text(*place))
         except (KeyError, UsageError) as error:
             raise unknown from error
         except TamisError as error:
@@ -189,7 +190,7 @@ class Desk:
         from tamis.doors.prompts import COMPLETED, matching
 
         of = COMPLETED.get(params.argument.name)
-        values = await self._in_thread(lambda: self._opened().values(of)) if of else []
+        values = await self.in_thread(lambda: self.opened().values(of)) if of else []
         found = matching(values, params.argument.value)
         completion = types.Completion(
             values=found[:_PER_PAGE], total=len(found), has_more=len(found) > _PER_PAGE
@@ -202,7 +203,7 @@ class Desk:
         from tamis.doors.transcript import CHARACTERS, tell_excerpt, tell_status
         from tamis.passages import Wanted
 
-        roots, root = self._opened(), given.pop("root", None)
+        roots, root = self.opened(), given.pop("root", None)
         seconds = self.settings.budget_ms / 1000
         most = given.pop("max_tokens", self.settings.max_tokens)
         if name == "index_status":
@@ -222,7 +223,7 @@ class Desk:
         question = digest(given | {"tool": name, "root": root})
         place = read_cursor(cursor, question) if cursor is not None else Cursor(0)
         limit = min(limit or self._usual_limit, MOST_RESULTS - place.offset)
-        page = self._opened().search(
+        page = self.opened().search(
             root=root, offset=place.offset, limit=limit, seconds=self.settings.budget_ms / 1000, watch=watch,
             **_TOOL_DEFAULTS[name] | given,
         )  # fmt: skip
@@ -236,7 +237,7 @@ class Desk:
     def _usual_limit(self) -> int:
         return self.folders[0].settings.search.limit
 
-    def _opened(self) -> "Roots":
+    def opened(self) -> "Roots":
         from tamis.roots import Roots
 
         with self._lock:
@@ -271,8 +272,8 @@ class Desk:
             if self._roots is not None:
                 self._roots.close()
 
-    async def _in_thread(self, work: Callable[[], Answer]) -> Answer:
-        self._limiter = self._limiter or anyio.CapacityLimiter(_AT_ONCE)
+    async def in_thread(self, work: Callable[[], Answer]) -> Answer:
+        self._limiter = self._limiter or anyio.CapacityLimiter(self._at_once)
         with anyio.fail_after(self.settings.deadline):
             return await anyio.to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
 

@@ -9,10 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from tamis.errors import UsageError
 from tamis.folders import Folder
+
+if TYPE_CHECKING:
+    from tamis.doors.listen import Address
 
 log = logging.getLogger("tamis.mcp")
 
@@ -38,6 +41,34 @@ def serve_http(folders: Sequence[Folder], where: str, token: str | None, others:
     application = http_application(desk, (address.host, *others))
     application = with_token(application, token) if token else application
     _run(lambda: listen(application, address, HTTP_PATH), desk.close)
+
+
+def serve_pages(
+    folders: Sequence[Folder], address: "Address", token: str | None, others: Sequence[str], *, shown: bool
+) -> NoReturn:
+    """The API, the page and the protocol for agents, until we are told to stop."""
+    from tamis.doors.http import AT_ONCE, Front, application
+    from tamis.doors.listen import check_token, listen
+    from tamis.doors.mcp import Desk
+
+    check_token(address, token)
+    desk = Desk(folders, folders[0].settings.server, AT_ONCE)
+    front = Front(desk, token)
+    app = application(front, (address.host, *others), token)
+
+    def ready(where: str) -> None:
+        threading.Thread(target=front.warm, name="warm", daemon=True).start()
+        if shown:
+            threading.Thread(target=_show, args=(where,), daemon=True).start()
+
+    _run(lambda: listen(app, address, "/", ready=ready, ending=front.end), desk.close)
+
+
+def _show(where: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(where):
+        log.warning("no browser could be opened: go to %s", where)
 
 
 def _take_pipes() -> tuple[TextIO, TextIO]:

@@ -5,6 +5,7 @@ else, statistics included. That is the whole of the law, so a lane takes no filt
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -168,6 +169,15 @@ class Holding(Snapshot, Protocol):
         """The paths of the documents that a filter about documents lets through, in order."""
 
     def facts(self) -> Iterator[Facts]: ...
+    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
+        """What filters may ask of the documents that have an allowed chunk."""
+
+    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
+        """How many documents have allowed chunks of each type, and of each language."""
+
+    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """What else these documents are called."""
+
     def file_states(self) -> dict[str, FileState]: ...
     def skipped(self) -> tuple[Skipped, ...]: ...
     def warnings(self) -> dict[str, str]:

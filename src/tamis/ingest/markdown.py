@@ -161,6 +161,39 @@ class _Scan:
             self.links.append((place, kind, target))
 
 
+# --- As HTML ------------------------------------------------------------------------------
+
+LINE_MARK: Final = '<hr data-line="{}">'
+
+
+def markdown_html(text: str, line: int = 1) -> str:
+    """The text as HTML, unsafe as it is: raw HTML passes through. `line` is that of its beginning.
+
+    Before each block that is in no other stands `LINE_MARK` with the line it begins in.
+    """
+    body = _SURROGATES.sub("?", text).encode()
+    parts, last = [], 0
+    for start in _outer_blocks(body.decode()):
+        start = body.rfind(b"\n", 0, start) + 1
+        line += body.count(b"\n", last, start)
+        parts += [body[last:start], f"\n\n{LINE_MARK.format(line)}\n\n".encode()]
+        last = start
+    return pyromark.html(b"".join((*parts, body[last:])).decode(), options=_SHOWN)
+
+
+_SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH
+
+
+def _outer_blocks(body: str) -> Iterator[int]:
+    """Where they begin, in bytes."""
+    events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(body, options=_SHOWN, merge_text=True)
+    end = 0
+    for event, where in events:
+        if where["start"] >= end and (event == "Rule" or (type(event) is dict and "Start" in event)):
+            yield where["start"]
+            end = where["end"]
+
+
 # --- From bytes to characters -------------------------------------------------------------
 
 

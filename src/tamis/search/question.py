@@ -59,6 +59,11 @@ class Question:
         alone = replace(self.settings, keyword_weight=0.0, code_search_enabled=False, graph_weight=0.0)
         return replace(self, settings=alone, without=self.without | _OF_FUSED)
 
+    @property
+    def without_meaning(self) -> "Question":
+        """The same without the meaning lane, and so without a model."""
+        return replace(self, settings=replace(self.settings, semantic_weight=0.0))
+
     def with_recency(self, wanted: bool) -> "Question":
         """The same with what is recent raised, or without that."""
         configured = self.settings.recency_profile

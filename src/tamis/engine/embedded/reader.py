@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -137,6 +138,23 @@ class EmbeddedSnapshot:
             keys = self.keys([path], everything).get(path, ())
             vectors = self.vectors([(path, ordinal) for ordinal in range(len(keys))])
             yield Prepared(replace(document, warning=warnings.get(path, "")), states[path], vectors)
+
+    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            places = segment.rows["document"] if mask is None else segment.rows["document"][mask]
+            known = self._facts(segment)
+            yield from (known[place] for place in np.unique(places).tolist())
+
+    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
+        types: Counter[str] = Counter()
+        languages: Counter[str] = Counter()
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            types.update(segment.documents_by("type", mask))
+            languages.update(segment.documents_by("language", mask))
+        return types, languages
+
+    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        return {found.path: found.aliases for found in store.documents_at(self.connection, paths)}
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []

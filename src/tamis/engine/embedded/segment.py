@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,6 +173,17 @@ class Segment:
         allowed[[place for place, facts in documents.items() if atom.matches(facts)]] = True
         mask: Mask = allowed[self.rows["document"]]
         return mask
+
+    def documents_by(self, column: Literal["type", "language"], mask: Mask | None) -> dict[str, int]:
+        """How many documents have rows of each type, or each language, among those of a mask."""
+        rows = slice(None) if mask is None else mask
+        pairs = np.stack(
+            (self.rows["document"][rows].astype(np.int64), self.rows[column][rows].astype(np.int64))
+        )
+        codes, counts = np.unique(np.unique(pairs, axis=1)[1], return_counts=True)
+        names = dict(zip(codes.tolist(), counts.tolist(), strict=True))
+        table = _TYPE_CODE if column == "type" else _LANGUAGE_CODE
+        return {name: names[code] for name, code in table.items() if code in names}
 
     def living(self) -> Mask | None:
         """Rows whose document is still there; None when all are."""

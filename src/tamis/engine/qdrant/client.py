@@ -207,11 +207,11 @@ class Server:
             lambda: self._client.count(self._name, count_filter=_filter(filter), exact=True)
         ).count
 
-    def distinct(self, name: str, filter: Native, most: int) -> int:
+    def distinct(self, name: str, filter: Native, most: int) -> list[str]:
         answer = self._asked(
             lambda: self._client.facet(self._name, name, facet_filter=_filter(filter), limit=most, exact=True)
         )
-        return len(answer.hits)
+        return [str(hit.value) for hit in answer.hits]
 
     def put(self, points: Sequence[Point], *, only_new: bool = False) -> None:
         mode = models.UpdateMode.INSERT_ONLY if only_new else None

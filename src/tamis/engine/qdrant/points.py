@@ -94,7 +94,7 @@ class Points(Protocol):
         """The answers to several searches, in one request."""
 
     def count(self, filter: Native) -> int: ...
-    def distinct(self, name: str, filter: Native, most: int) -> int:
+    def distinct(self, name: str, filter: Native, most: int) -> list[str]:
         """How many values a field has."""
 
     def put(self, points: Sequence[Point], *, only_new: bool = False) -> None: ...

@@ -1,5 +1,6 @@
 """A snapshot: the questions of one search, to one generation of a root."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,6 +49,7 @@ from tamis.model import Address, Facts, FileState, IndexState, Lane, Parent, Pas
 _CACHED_FILTERS: Final = 32
 _REMEMBERED: Final = 4_096  # documents whose chunks and links are kept with a filter's rows
 _PORTION: Final = 64  # documents that are copied at a time
+_KINDS: Final = 1000  # more types or languages than there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,11 @@ class QdrantSnapshot:
             with_text = {"key": "chunks", "range": {"gt": 0}}
             whole = {"must": [*self._visible("document"), with_text, condition]}
             return Allowed(rows, chunks, self._points.count(whole) if chunks else 0)
-        return Allowed(rows, chunks, self._points.distinct("filePath", rows.native, state.documents))
+        return Allowed(rows, chunks, len(self._paths(rows.native)))
+
+    def _paths(self, native: Native) -> list[str]:
+        """The documents that such chunks are of."""
+        return self._points.distinct("filePath", native, max(self.state.documents, 1))
 
     def _visible(self, kind: str) -> list[Native]:
         return visible(self._address.root, self._view.generation, kind)
@@ -129,6 +135,25 @@ class QdrantSnapshot:
 
     def facts(self) -> Iterator[Facts]:
         return iter(self._listed())
+
+    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
+        paths = set(self._paths(allowed.rows.native))
+        return (facts for facts in self._listed() if facts.path in paths)
+
+    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
+        native: Native = allowed.rows.native
+        types, languages = (self._documents_by(name, native) for name in ("chunk_type", "language"))
+        return types, languages
+
+    def _documents_by(self, name: str, native: Native) -> Counter[str]:
+        values = self._points.distinct(name, native, _KINDS)
+        having = {value: {"must": [native, any_of(name, [value])]} for value in values}
+        return Counter({value: len(self._paths(these)) for value, these in having.items()})
+
+    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        which = {"must": [*self._visible("document"), any_of("filePath", paths)]}
+        rows = self._points.find(which, ("filePath", "aliases")) if paths else []
+        return {row.payload["filePath"]: tuple(row.payload["aliases"]) for row in rows}
 
     def file_states(self) -> dict[str, FileState]:
         rows = self._points.find({"must": self._visible("document")}, ("filePath", "state"))
