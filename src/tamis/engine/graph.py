@@ -4,7 +4,7 @@ A link is found by the last part of the path that it means (`tamis.links.key_of`
 neighbourhood costs what the neighbourhood has, and what else goes by the same names.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from tamis import links
@@ -65,6 +65,19 @@ def edges(
     for path, own in found.items():
         own.update(dict.fromkeys(edge for name in names for edge in called[name].get(path, ())))
     return {path: tuple(sorted(own, key=_order)) for path, own in found.items()}
+
+
+def each_once(paths: Sequence[str], touching: Mapping[str, Sequence[Edge]]) -> list[Edge]:
+    """What touches some documents, in their order; a link between two of them touches both."""
+    return list(dict.fromkeys(edge for path in paths for edge in touching[path]))
+
+
+def degrees(touching: Mapping[str, Sequence[Edge]]) -> dict[str, int]:
+    """With how many other documents each one is linked."""
+    ends = {
+        path: {end for edge in own for end in (edge.source, edge.target)} for path, own in touching.items()
+    }
+    return {path: len(linked - {path}) for path, linked in ends.items()}
 
 
 def _resolved(

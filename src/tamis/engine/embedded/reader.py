@@ -20,7 +20,7 @@ from tamis.engine.embedded.graph import StoredLinks
 from tamis.engine.embedded.segment import Mask, Segment, dead_documents
 from tamis.engine.embedded.words import WordIndex
 from tamis.engine.embedded.writer import Writer, open_for_writing
-from tamis.engine.graph import Called, edges
+from tamis.engine.graph import Called, degrees, each_once, edges
 from tamis.errors import IndexDamaged, UsageError
 from tamis.filters import EVERYTHING, Filter, allows
 from tamis.model import Facts, FileState, IndexState, Parent, Passage, Skipped, iso_time
@@ -219,13 +219,10 @@ class EmbeddedSnapshot:
         return opened[name]
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
-        touching = self._touching(paths, allowed)
-        return list(dict.fromkeys(edge for path in paths for edge in touching[path]))
+        return each_once(paths, self._touching(paths, allowed))
 
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
-        touching = self._touching(paths, allowed)
-        ends = {path: {end for e in touching[path] for end in (e.source, e.target)} for path in paths}
-        return {path: len(linked - {path}) for path, linked in ends.items()}
+        return degrees(self._touching(paths, allowed))
 
     def _touching(self, paths: Sequence[str], allowed: Allowed) -> dict[str, tuple[Edge, ...]]:
         """What touches these documents; remembered with the allowed rows, as far as that stays small."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit, LaneAsk, Prepared
 from tamis.engine.embedded import words as bm25f
-from tamis.engine.graph import edges
+from tamis.engine.graph import degrees, each_once, edges
 from tamis.engine.qdrant import lanes
 from tamis.engine.qdrant.lanes import Rows
 from tamis.engine.qdrant.library import LinkedDocument, PointLinks
@@ -212,26 +212,27 @@ class QdrantSnapshot:
         return None
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
-        touching = self._touching(paths, allowed)
-        return list(dict.fromkeys(edge for path in paths for edge in touching[path]))
+        return each_once(paths, self._touching(paths, allowed))
 
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
-        touching = self._touching(paths, allowed)
-        ends = {path: {end for e in touching[path] for end in (e.source, e.target)} for path in paths}
-        return {path: len(linked - {path}) for path, linked in ends.items()}
+        return degrees(self._touching(paths, allowed))
 
     def _touching(self, paths: Sequence[str], allowed: Allowed) -> dict[str, tuple[Edge, ...]]:
         rows: Rows = allowed.rows
         if len(rows.edges) > _REMEMBERED:
             rows.edges.clear()
             rows.called.clear()
-        new = [path for path in paths if path not in rows.edges]
+        found = {path: known for path in paths if (known := rows.edges.get(path)) is not None}
+        new = [path for path in paths if path not in found]
         if new:
             library = PointLinks(
                 self._points, self._visible("document"), partial(self._chunks, allowed=allowed)
             )
-            rows.edges.update(edges(library, new, partial(self._is_allowed, allowed), rows.called))
-        return {path: rows.edges[path] for path in paths}
+            called = dict(rows.called)  # another thread may forget them meanwhile
+            found |= edges(library, new, partial(self._is_allowed, allowed), called)
+            rows.edges.update(found)
+            rows.called.update(called)
+        return found
 
     def _is_allowed(self, allowed: Allowed, document: LinkedDocument, ordinal: int | None) -> bool:
         own = self._chunks([document.path], allowed)[document.path]
