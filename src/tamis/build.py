@@ -98,8 +98,8 @@ def build(
     boosts = asdict(settings.fields)
     waiting = waiting_for(progress)
     opened = Reader(index) if isinstance(index, Path) else index
-    if not opened.exists():  # or a refusal would leave an empty index that answers
-        make_plan(root, settings, {}, settings.index.max_files)
+    # Before anything is made: a refusal would leave an empty index that answers.
+    first = None if opened.exists() else make_plan(root, settings, {}, settings.index.max_files)
     timeout, memory = settings.index.lock_timeout, _FOR_MERGE * _memory(settings)
     with (
         opened.open_for_writing(timeout, waiting, boosts, memory, discard=discard) as writer,
@@ -112,7 +112,8 @@ def build(
         check_belongs(root, writer.directory, writer.facts)
         check_model(writer.directory, writer.facts, name)
         known = writer.file_states()
-        plan, dates = _dated_plan(root, settings, make_plan(root, settings, known, most), writer)
+        found = first if first and not known else make_plan(root, settings, known, most)
+        plan, dates = _dated_plan(root, settings, found, writer)
         if not most:  # somebody has said that all of these are meant
             writer.describe({"files": _GROWTH * (len(plan.changed) + len(plan.unchanged))})
         _drop_vanished(writer, plan, known, tally)

@@ -1,9 +1,9 @@
 """What a run writes when one file of ten thousand has changed: that file's rows, and no others.
 
 The tables are read with `sqlite3` before and after, keys included. A row belongs to the document that
-it names; whatever the tables are, none may have changed but those of the one file. When a file was
-last read is left out, with the checksum over it: one that was written a moment before it was read is
-looked at again.
+it names; whatever the tables are, none may have changed but those of the one file. Left out are where
+rows lie (small segments are merged now and then), when a file was last read (one that was written a
+moment before is looked at again), and the checksum over that.
 """
 
 import sqlite3
@@ -20,7 +20,7 @@ from tamis.corpus import Corpus
 
 FILES = 10_000
 ABOUT_THE_INDEX = {"facts", "segments", "skipped"}  # no row of these is a document's
-LOOKED_AT = {"read_ns", "sum"}  # when a file was read last, and the checksum over that and all else
+NOT_CONTENT = {"segment", "place", "read_ns", "sum"}
 
 Row = tuple[tuple[str, Any], ...]
 Tables = dict[str, set[Row]]
@@ -57,7 +57,7 @@ def _rows(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
     columns = [column[0] for column in cursor.description]
     for row in cursor:
         named = zip(columns, row, strict=True)
-        yield tuple((column, value) for column, value in named if column not in LOOKED_AT)
+        yield tuple((column, value) for column, value in named if column not in NOT_CONTENT)
 
 
 def owners(before: Tables, after: Tables) -> dict[str, set[str]]:

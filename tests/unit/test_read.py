@@ -2,7 +2,6 @@
 
 import codecs
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,7 +147,7 @@ def test_a_folder_that_became_a_link_since_it_was_seen(tmp_path):
     """The last name is not followed by the system, the names before it are."""
     root = tmp_path / "root"
     (root / "docs").mkdir(parents=True)
-    entry = replace(entry_of(file_with(root / "docs", b"ours")), path="docs/a.md")
+    entry = entry_of(file_with(root / "docs", b"ours"))._replace(path="docs/a.md")
     outside = tmp_path / "outside"
     outside.mkdir()
     secret = file_with(outside, b"secret")

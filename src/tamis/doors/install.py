@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -154,7 +155,7 @@ def _print_found(found: "Sequence[Found]", *, as_json: bool) -> None:
 def _print(lines: Iterator[str]) -> None:
     from tamis.doors.plain import visible
 
-    for line in lines:
+    for line in chain.from_iterable(map(str.splitlines, lines)):
         click.echo(visible(line))
 
 
