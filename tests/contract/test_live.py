@@ -109,15 +109,15 @@ def _held(monkeypatch, live: LiveCorpus):
     """The indexing path, held up after it has made an empty index."""
     import tamis.corpus
 
-    build, walk, go = tamis.corpus.build, tamis.build.make_plan, threading.Event()
+    build, dated, go = tamis.corpus.build, tamis.build._dated_plan, threading.Event()
     live._test_go = go  # type: ignore[attr-defined]
 
     def held(*arguments, **options):
         def late(*given):
             go.wait(LONG)
-            return walk(*given)
+            return dated(*given)
 
-        monkeypatch.setattr("tamis.build.make_plan", late)
+        monkeypatch.setattr("tamis.build._dated_plan", late)
         return build(*arguments, **options)
 
     return held
