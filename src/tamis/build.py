@@ -113,7 +113,7 @@ def build(
         check_model(writer.directory, writer.facts, name)
         known = writer.file_states()
         found = first if first and not known else make_plan(root, settings, known, most)
-        plan, dates = _dated_plan(root, settings, found, writer)
+        plan, dates = _dated_plan(root, settings, found, writer, is_new=not known)
         if not most:  # somebody has said that all of these are meant
             writer.describe({"files": _GROWTH * (len(plan.changed) + len(plan.unchanged))})
         _drop_vanished(writer, plan, known, tally)
@@ -183,14 +183,15 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState], most:
     return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 
-def _dated_plan(root: Path, settings: Settings, plan: Plan, writer: Writing) -> tuple[Plan, Dates]:
+def _dated_plan(
+    root: Path, settings: Settings, plan: Plan, writer: Writing, *, is_new: bool
+) -> tuple[Plan, Dates]:
     """The plan with files to look at again because git dates them otherwise now; their text stays."""
-    known = writer.dates()
-    before = str(writer.facts.get("git", "")) if known else ""
+    before = "" if is_new else str(writer.facts.get("git", ""))
     if settings.index.git_times:
-        dates = commit_dates(root, plan.changed, plan.unchanged, known, before)
+        dates = commit_dates(root, plan.changed, plan.unchanged, writer.dates, before)
     else:
-        dates = file_dates(plan.unchanged, known, before)
+        dates = file_dates(plan.unchanged, writer.dates, before)
     moved = tuple(entry for entry in plan.unchanged if entry.path in dates.moved)
     stay = tuple(entry for entry in plan.unchanged if entry.path not in dates.moved)
     warnings = (*plan.warnings, dates.warning) if dates.warning else plan.warnings
@@ -214,9 +215,9 @@ def is_unchanged(entry: Entry, known: FileState | None, wanted: str) -> bool:
     """Whether times and size say for sure that the file is what it was. If not, its content decides."""
     if known is None or known.recipe != wanted:
         return False
-    _, _, *now = entry
-    size, mtime_ns, ctime_ns, inode, read_ns, _, _ = known
-    return now == [size, mtime_ns, ctime_ns, inode] and max(mtime_ns, ctime_ns) < read_ns - _RACY_NS
+    _, mtime_ns, ctime_ns, _ = now = entry[2:]
+    trusted = known.read_ns - _RACY_NS
+    return now == known[:4] and mtime_ns < trusted and ctime_ns < trusted
 
 
 def is_touched(entry: Entry, since: float) -> bool:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,28 +80,33 @@ class Tracked:
 
 
 def commit_dates(
-    root: Path, changed: Sequence[Entry], unchanged: Sequence[Entry], known: Mapping[str, float], before: str
+    root: Path,
+    changed: Sequence[Entry],
+    unchanged: Sequence[Entry],
+    known: Callable[[], Mapping[str, float]],
+    before: str,
 ) -> Dates:
     """The commit times of changed files, and of unchanged ones that have moved since the edition `before`.
 
-    `known` are the dates that the index has.
+    `known` reads the dates that the index has: thousands, and seldom needed.
     """
     git = tracked(root)
     if git is None:
         return file_dates(unchanged, known, before)
     late = before == f"{_LATE}{git.edition}"
-    again = [] if late or before == git.edition else _again(root, git, unchanged, known, before)
+    dates = {} if late or before == git.edition else known()
+    again = [] if late or before == git.edition else _again(root, git, unchanged, dates, before)
     wanted = {} if late else git.unmodified([*changed, *again])
     times = commit_times(root, wanted) if wanted else {}
     if times is None:
         warning = "git's history took too long to read: files are dated by their own times"
-        return Dates({}, _moved(again, known, {}), f"{_LATE}{git.edition}", warning)
-    return Dates(times, _moved(again, known, times), before if late else git.edition)
+        return Dates({}, _moved(again, dates, {}), f"{_LATE}{git.edition}", warning)
+    return Dates(times, _moved(again, dates, times), before if late else git.edition)
 
 
-def file_dates(unchanged: Sequence[Entry], known: Mapping[str, float], before: str) -> Dates:
+def file_dates(unchanged: Sequence[Entry], known: Callable[[], Mapping[str, float]], before: str) -> Dates:
     """Without git: files have their own times, also those that had git's before."""
-    return Dates({}, _moved(unchanged if before else (), known, {}))
+    return Dates({}, _moved(unchanged, known(), {}) if before else frozenset())
 
 
 def _again(

@@ -26,6 +26,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import lru_cache
 from pathlib import Path
 
 from tamis.gitignore import Pattern, PatternList, parse_line, parse_lines
@@ -267,13 +268,16 @@ def _rule_list(layer: Layer, base: int, lines: Iterable[tuple[Pattern, str, int]
 def _fixed_readings(options: IgnoreOptions, base: int) -> Iterator[_Reading]:
     if options.default_exclusions:
         defaults = (*_HIDDEN, *_shown_archives(options.archive_patterns), *_DEFAULTS)
-        yield _fixed(Layer.DEFAULTS, base, "defaults", enumerate(defaults, start=1))
-    yield _fixed(Layer.SETTINGS, base, "settings", enumerate(options.extra, start=1))
-    yield _fixed(Layer.BUILT_IN, base, "built in", ((0, text) for text in _BUILT_IN))
+        yield _fixed(Layer.DEFAULTS, base, "defaults", defaults)
+    yield _fixed(Layer.SETTINGS, base, "settings", options.extra)
+    yield _fixed(Layer.BUILT_IN, base, "built in", _BUILT_IN, numbered=False)
 
 
-def _fixed(layer: Layer, base: int, source: str, lines: Iterable[tuple[int, str]]) -> _Reading:
-    parsed = [(parse_line(text), text, line) for line, text in lines]
+@lru_cache(maxsize=64)  # the same few for every look at the same root
+def _fixed(
+    layer: Layer, base: int, source: str, lines: tuple[str, ...], *, numbered: bool = True
+) -> _Reading:
+    parsed = [(parse_line(text), text, number * numbered) for number, text in enumerate(lines, start=1)]
     blank = tuple(
         f"{source}: entry {line} is no pattern: {text!r}" for pattern, text, line in parsed if not pattern
     )

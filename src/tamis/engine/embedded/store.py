@@ -357,7 +357,7 @@ def texts_to_embed(connection: Connection, paths: Sequence[str]) -> dict[str, li
 def file_states(connection: Connection) -> dict[str, FileState]:
     columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
     rows = connection.execute(f"SELECT {columns} FROM documents")
-    return {path: FileState(*state) for path, *state in rows}
+    return {row[0]: FileState._make(row[1:]) for row in rows}
 
 
 def dates(connection: Connection) -> dict[str, float]:
