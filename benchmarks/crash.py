@@ -46,13 +46,13 @@ import tamis.build
 import tamis.corpus
 import tamis.engine.embedded.writer
 import tamis.fill
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.arrays import Truncated
 from tamis.errors import IndexDamaged, IndexMissing
 from tamis.failpoints import POINTS, arm
 from tamis.health import Health
 from tamis.models.hashing import HashingEmbedder  # noqa: F401 - before the first fork
-from tamis.settings import load
 from tamis.text import content_hash
 from wholeness import WORDS, Pages, answers, complaints, content_of, differences
 

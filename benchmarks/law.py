@@ -38,13 +38,14 @@ import numpy as np
 from material import write_out
 from tamis import filters as f
 from tamis.build import build
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.ingest.parse import parse
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Document, Facts, Found, chunk_id
 from tamis.models.embed import load_embedder
 from tamis.progress import Silent
-from tamis.settings import PRESETS, Settings, load
+from tamis.settings import PRESETS, Settings
 from tamis.vocabulary import make_vocabulary
 
 TOLERANCE = 1e-6

@@ -25,6 +25,7 @@ from tamis.build import (
     recipe,
     waiting_for,
 )
+from tamis.configuration import load
 from tamis.engine import Holding, Index
 from tamis.engine.embedded import store
 from tamis.engine.embedded.mend import made_aside, mend
@@ -73,7 +74,7 @@ from tamis.search.calibrate import Logistic
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
 from tamis.search.synonyms import Synonyms
-from tamis.settings import Settings, load
+from tamis.settings import Settings
 from tamis.vocabulary import make_vocabulary
 
 

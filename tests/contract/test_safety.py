@@ -13,11 +13,11 @@ import pytest
 
 import tamis
 from conftest import open_corpus, test_settings, write_files
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.segment import LANGUAGES_IN_ORDER, TYPES_IN_ORDER
 from tamis.errors import BadSetting, IndexDamaged, IndexMismatch, IndexMissing, StorageFault, UsageError
 from tamis.languages import CHUNK_TYPES, LANGUAGES
-from tamis.settings import load
 
 FILES = {"a.md": "alpha one", "b.md": "beta two"}
 

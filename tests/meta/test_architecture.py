@@ -32,6 +32,7 @@ LAYERS = (
     {"ingest", "models", "engine"},
     {"build", "fill", "search", "vocabulary"},
     {
+        "configuration",
         "corpus",
         "arguments",
         "answers",

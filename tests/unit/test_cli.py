@@ -10,9 +10,9 @@ import pytest
 
 import tamis
 from conftest import write_files
+from tamis.configuration import load
 from tamis.doors.cli import cli, main
 from tamis.search.stages import STAGES
-from tamis.settings import load
 
 # The contract of the JSON answer, key by key: design.md section 7.
 ANSWER = {"query", "filter", "query_type", "results", "stats", "timings_ms", "index"}

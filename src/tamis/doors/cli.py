@@ -388,11 +388,11 @@ def watch(root: str, *, poll: bool, debounce: int | None, as_json: bool, quiet: 
     """
     from pathlib import Path
 
+    from tamis.configuration import user_file
     from tamis.doors.progress import progress_for
     from tamis.doors.watch import Commentary, keep_watch
     from tamis.ingest.roots import chosen_roots
     from tamis.live import LiveCorpus
-    from tamis.settings import user_file
 
     (folder,) = chosen_roots((root,), "tamis watch ")
     if _asks():  # before it begins: nobody sits at a watch to be asked
@@ -613,8 +613,8 @@ def completion(shell: str) -> int:
 def _settings(root: str, options: dict[str, Any]) -> "Settings":
     from pathlib import Path
 
+    from tamis.configuration import load
     from tamis.ingest.walk import checked_root
-    from tamis.settings import load
 
     given = {"model.name": options.get("model") or None, "search.preset": options.get("preset") or None}
     given["index.max_files"] = "0" if options.get("yes") else None
