@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.build import check_model, model_facts, model_name, waiting_for
-from tamis.engine.embedded import concepts, store
+from tamis.engine.embedded import concepts, store, stored_documents
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.engine.embedded.segment import Segment
@@ -119,7 +119,7 @@ def _texts(snapshot: EmbeddedSnapshot, segment: Segment) -> Iterator[tuple[int, 
     for start in range(0, len(rows), _ROWS):
         some = rows[start : start + _ROWS].tolist()
         keys = segment.rows["chunk"][some].tolist()
-        texts = store.contents(snapshot.connection, keys)
+        texts = stored_documents.contents(snapshot.connection, keys)
         yield from ((row, texts[key]) for row, key in zip(some, keys, strict=True))
 
 

@@ -19,7 +19,7 @@ import pytest
 from conftest import open_corpus, open_in_steps, test_settings, words_first, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.cli import main
-from tamis.engine.embedded import store
+from tamis.engine.embedded import checksums, store
 from tamis.engine.embedded.arrays import map_arrays, write_arrays
 from tamis.engine.embedded.vectors import encode
 from tamis.errors import ModelFault, StorageFault
@@ -293,7 +293,7 @@ def resummed(statement: str) -> Damage:
         with closing(sqlite3.connect(corpus.directory / "index.db", isolation_level=None)) as connection:
             connection.execute(statement)
             keys = [key for (key,) in connection.execute("SELECT id FROM documents").fetchall()]
-            store.set_sums(connection, keys)
+            checksums.set_sums(connection, keys)
 
     return damage
 

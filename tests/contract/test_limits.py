@@ -17,7 +17,7 @@ from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.merging import segments_to_merge
 from tamis.engine.embedded.segment import pack_dead
-from tamis.engine.embedded.store import SegmentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.engine.embedded.writer import Writer
 from tamis.errors import BadSetting, TooManyFiles
 
