@@ -217,8 +217,8 @@ def opened(root: Path, settings: Settings, embedder, kept: Kept | None = None) -
 def asked_as(root: Path, settings: Settings, embedder) -> Corpus:
     """An index that is there, with the settings of one way of asking."""
     corpus = Corpus(root, root / ".tamis", settings)
-    corpus._embedders[settings.model.name] = embedder
-    corpus._reranker = Noise()
+    corpus._models._embedders[settings.model.name] = embedder
+    corpus._models._reranker = Noise()
     return corpus
 
 

@@ -56,6 +56,12 @@ def make_vocabulary(directory: Path, settings: Settings, load: Load, progress: P
     return 0
 
 
+def make_if_used(directory: Path, settings: Settings, load: Load, progress: Progress) -> None:
+    """The same where questions are expanded."""
+    if settings.search.query_expansion_enabled:
+        make_vocabulary(directory, settings, load, progress)
+
+
 def _size_of_whole(reader: Reader, settings: Settings) -> int | None:
     """How many terms there are, if nothing is missing."""
     with reader.snapshot() as snapshot:

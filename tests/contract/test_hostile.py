@@ -312,9 +312,9 @@ def test_everything_that_is_made_is_private(tmp_path):
     elsewhere.mkdir(mode=0o755)
     script = (
         "import os, sys; os.umask(0); from tamis.doors.cli import main\n"
-        "import tamis.corpus, tamis.models.hashing as hashing\n"
+        "import tamis.models.loaded, tamis.models.hashing as hashing\n"
         "hashing.HashingEmbedder.name = 'granite'\n"
-        "tamis.corpus.load_embedder = lambda *_: hashing.HashingEmbedder()\n"
+        "tamis.models.loaded.load_embedder = lambda *_: hashing.HashingEmbedder()\n"
         "main(sys.argv[1:])"
     )
     environment = os.environ | {

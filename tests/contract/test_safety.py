@@ -178,8 +178,8 @@ def test_a_model_is_loaded_only_for_something_to_embed(tmp_path):
     root = write_files(tmp_path / "root", FILES | {"x.bin2": b"\0\1\2"})
     corpus = corpus_in(root, root.resolve() / ".tamis")
     loaded = []
-    load = corpus._load
-    corpus._load = lambda name: loaded.append(name) or load(name)
+    load = corpus._models.embedder
+    corpus._models.embedder = lambda name: loaded.append(name) or load(name)
     corpus.refresh()
     corpus.refresh()
     corpus.refresh()

@@ -38,6 +38,8 @@ LAYERS = (
         "answers",
         "survey",
         "health",
+        "repair",
+        "status",
         "passages",
         "folders",
         "live",

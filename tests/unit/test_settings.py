@@ -773,7 +773,7 @@ def _(make, _):
     """R002-069, R002-070, R002-071, R002-181, C52, C65."""
     loaded: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.corpus.load_reranker", lambda name, *_: loaded.append(name) or Slow())
+        patch.setattr("tamis.models.loaded.load_reranker", lambda name, *_: loaded.append(name) or Slow())
         plain = make(ANIMALS).search("cow")
         assert (plain.stats["reranked"], paths(plain)[0], loaded) == (0, "cow.md", [])
         for change, reranked in (
