@@ -43,16 +43,16 @@ from pathlib import Path
 from typing import Any
 
 import tamis.build
-import tamis.corpus
 import tamis.engine.embedded.writer
 import tamis.fill
+import tamis.models.loaded
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.arrays import Truncated
 from tamis.errors import IndexDamaged, IndexMissing
 from tamis.failpoints import POINTS, arm
 from tamis.health import Health
 from tamis.models.hashing import HashingEmbedder  # noqa: F401 - before the first fork
-from tamis.settings import load
 from tamis.text import content_hash
 from wholeness import WORDS, Pages, answers, complaints, content_of, differences
 
@@ -74,7 +74,7 @@ def make_small() -> None:
     tamis.fill._SECONDS = 0.0
     tamis.engine.embedded.writer._MOST_SEGMENTS = 5
     tamis.engine.embedded.writer._MOST_AFTER_RUN = 3
-    tamis.corpus.QUICK_MODEL = ""
+    tamis.models.loaded.QUICK_MODEL = ""
 
 
 def corpus_over(root: Path, directory: Path) -> Corpus:

@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.writer import Lanes
 from tamis.gitignore import PatternList, parse_lines
@@ -36,7 +37,7 @@ from tamis.ingest.read import Source, decode
 from tamis.languages import CODE_LANGUAGE, DATA_LANGUAGE
 from tamis.links import key_of, names_of
 from tamis.model import INDEX_FOLDER
-from tamis.settings import ChunkingSettings, FieldSettings, load
+from tamis.settings import ChunkingSettings, FieldSettings
 from tamis.text import content_hash
 
 Make = Callable[[random.Random], str]

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tamis.configuration import load
 from tamis.live import LiveCorpus
-from tamis.settings import load
 
 LIMIT = 10
 FILTERS = ({}, {}, {}, {"tags": ["even"]}, {"under": ["part3", "part4"]}, {"excluded_files": ["part0/f0.md"]})

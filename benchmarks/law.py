@@ -38,13 +38,14 @@ import numpy as np
 from material import write_out
 from tamis import filters as f
 from tamis.build import build
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.ingest.parse import parse
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Document, Facts, Found, chunk_id
 from tamis.models.embed import load_embedder
 from tamis.progress import Silent
-from tamis.settings import PRESETS, Settings, load
+from tamis.settings import PRESETS, Settings
 from tamis.vocabulary import make_vocabulary
 
 TOLERANCE = 1e-6
@@ -216,8 +217,8 @@ def opened(root: Path, settings: Settings, embedder, kept: Kept | None = None) -
 def asked_as(root: Path, settings: Settings, embedder) -> Corpus:
     """An index that is there, with the settings of one way of asking."""
     corpus = Corpus(root, root / ".tamis", settings)
-    corpus._embedders[settings.model.name] = embedder
-    corpus._reranker = Noise()
+    corpus._models._embedders[settings.model.name] = embedder
+    corpus._models._reranker = Noise()
     return corpus
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis.settings import Settings, load
+from tamis.configuration import load
+from tamis.settings import Settings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -18,7 +18,7 @@ INDEX = """
 import sys, threading, time
 from pathlib import Path
 from tamis.corpus import Corpus
-from tamis.settings import load
+from tamis.configuration import load
 
 def own():
     lines = Path("/proc/self/status").read_text("ascii").splitlines()

@@ -24,8 +24,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.settings import Settings, load
+from tamis.settings import Settings
 from wholeness import WORDS, Pages, answers, complaints, content_of, differences
 
 READERS = 4

@@ -23,9 +23,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.filters import EVERYTHING
-from tamis.settings import Settings, load
+from tamis.settings import Settings
 from tamis.text import words
 
 WORDS = [

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from material import alternate
+from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.settings import load
 
 WORDS = (
     "river", "stone", "paper", "queue", "lamp", "token", "cache", "retry", "alpha", "beta", "gamma", "delta",

@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 
+from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.engine import Index
-from tamis.settings import Settings, load
+from tamis.settings import Settings
 
 Files = Mapping[str, str | bytes]
 SHARED = Path(__file__).resolve().parents[2] / "shared"

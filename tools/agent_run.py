@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 from mcp import Client
 
+from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.mcp import Desk, make_server
 from tamis.folders import Folder
-from tamis.settings import load
 
 _TRUSTED = 2.1  # seconds: the times of files that are older than this say whether they have changed
 PAYMENTS = """\

@@ -5,13 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tamis import filters
 from tamis.errors import BadFilter, BadQuery, BadSetting, UsageError
 from tamis.filters import Filter
 from tamis.query import Names, atom, directory, path_atom
 from tamis.settings import Settings
+
+if TYPE_CHECKING:
+    from tamis.search.question import Question
 
 LONGEST_QUERY: Final = 20_000  # characters: models read some two thousand, and words gain nothing from more
 _LARGEST_LIMIT: Final = 100
@@ -54,6 +57,52 @@ class Narrowing:
                 one_value(names, "before", self.modified_before),
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a question is to be answered, as it was given; `None` is as configured."""
+
+    limit: int | None = None
+    min_score: float | None = None
+    max_chunks_per_doc: int | None = None
+    unique: bool = False
+    rerank: bool | None = None
+    mmr: bool | None = None
+    expand_parents: bool | None = None
+    max_hops: int | None = None
+    include_graph_context: bool = False
+    use_rrf: bool = True
+    rerank_with_recency: bool | None = None
+    quick: bool = False
+    explain: bool = False
+
+    def instead_of(self, usual: "Question") -> "Question":
+        """The question that is usually asked, with what was given instead."""
+        rerank = self.rerank
+        if not of_kind(self.use_rrf, "use_rrf", bool):
+            usual = usual.by_meaning_alone
+        if of_kind(self.quick, "quick", bool):
+            usual, rerank = usual.without_meaning, False
+        if self.rerank_with_recency is not None:
+            usual = usual.with_recency(of_kind(self.rerank_with_recency, "rerank_with_recency", bool))
+        most = _given(self.max_chunks_per_doc, usual.max_chunks_per_doc)
+        return replace(
+            usual,
+            limit=result_limit(_given(self.limit, usual.limit)),
+            min_score=score(_given(self.min_score, usual.min_score)),
+            max_chunks_per_doc=1 if of_kind(self.unique, "unique", bool) else per_document(most),
+            max_hops=hops(_given(self.max_hops, usual.max_hops)),
+            graph_context=of_kind(self.include_graph_context, "include_graph_context", bool),
+            parents=of_kind(_given(self.expand_parents, usual.parents), "expand_parents", bool),
+            rerank=of_kind(_given(rerank, usual.rerank), "rerank", bool),
+            explain=of_kind(self.explain, "explain", bool),
+            mmr=of_kind(_given(self.mmr, usual.mmr), "mmr", bool),
+        )
+
+
+def _given(value: object, usual: object) -> object:
+    return usual if value is None else value
 
 
 def names_for(root: Path, settings: Settings) -> Names:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tamis.configuration import load, user_file
 from tamis.errors import UsageError
 from tamis.ingest.roots import chosen_roots
-from tamis.settings import Settings, load, user_file
+from tamis.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

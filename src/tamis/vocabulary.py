@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.build import check_model, model_facts, model_name, waiting_for
-from tamis.engine.embedded import concepts, store
+from tamis.engine.embedded import concepts, store, stored_documents
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.engine.embedded.segment import Segment
@@ -54,6 +54,12 @@ def make_vocabulary(directory: Path, settings: Settings, load: Load, progress: P
                 break
     progress.note("the concept vocabulary is not ready: others are at work on the index")
     return 0
+
+
+def make_if_used(directory: Path, settings: Settings, load: Load, progress: Progress) -> None:
+    """The same where questions are expanded."""
+    if settings.search.query_expansion_enabled:
+        make_vocabulary(directory, settings, load, progress)
 
 
 def _size_of_whole(reader: Reader, settings: Settings) -> int | None:
@@ -119,7 +125,7 @@ def _texts(snapshot: EmbeddedSnapshot, segment: Segment) -> Iterator[tuple[int, 
     for start in range(0, len(rows), _ROWS):
         some = rows[start : start + _ROWS].tolist()
         keys = segment.rows["chunk"][some].tolist()
-        texts = store.contents(snapshot.connection, keys)
+        texts = stored_documents.contents(snapshot.connection, keys)
         yield from ((row, texts[key]) for row, key in zip(some, keys, strict=True))
 
 

@@ -15,9 +15,9 @@ import yaml
 
 from conftest import open_corpus, write_files
 from judged import DOCUMENTS, SET, documents, judgements, questions
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.doors.cli import main
-from tamis.settings import load
 
 SHOWN = {path: text for path, text in documents().items() if "/archive/" not in path}
 UNRELATED = (

@@ -19,7 +19,7 @@ import pytest
 from conftest import open_corpus, open_in_steps, test_settings, words_first, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.cli import main
-from tamis.engine.embedded import store
+from tamis.engine.embedded import checksums, store
 from tamis.engine.embedded.arrays import map_arrays, write_arrays
 from tamis.engine.embedded.vectors import encode
 from tamis.errors import ModelFault, StorageFault
@@ -293,7 +293,7 @@ def resummed(statement: str) -> Damage:
         with closing(sqlite3.connect(corpus.directory / "index.db", isolation_level=None)) as connection:
             connection.execute(statement)
             keys = [key for (key,) in connection.execute("SELECT id FROM documents").fetchall()]
-            store.set_sums(connection, keys)
+            checksums.set_sums(connection, keys)
 
     return damage
 
@@ -524,7 +524,7 @@ def test_the_concept_vocabulary_is_made_again(tmp_path):
 
 def test_vectors_that_were_kept_wrongly_are_not_taken_again(tmp_path, monkeypatch):
     """The cache gives what it holds: a repair of vectors does not ask it, and mends it as well."""
-    monkeypatch.setattr("tamis.corpus.QUICK_MODEL", "")  # have the quick model's vectors kept, too
+    monkeypatch.setattr("tamis.models.loaded.QUICK_MODEL", "")  # have the quick model's vectors kept, too
     root, cache = write_files(tmp_path / "root", FILES), tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with open_corpus(root) as corpus:
@@ -550,7 +550,7 @@ def test_a_model_that_is_not_installed(corpus, monkeypatch):
     def missing(*_: object) -> None:
         raise ModelFault("the model is not there", hint="install it")
 
-    monkeypatch.setattr("tamis.corpus.load_embedder", missing)
+    monkeypatch.setattr("tamis.models.loaded.load_embedder", missing)
     with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
         health = again.check()
         assert problems(health) == [("model", "fault")]

@@ -739,7 +739,7 @@ class Recording(HashingEmbedder):
 def _indexed_with(recording: Recording, root: Path) -> Corpus:
     settings = test_settings(root, chunking__min_chars=0)
     corpus = Corpus(root, root / ".tamis", settings)
-    corpus._embedders["hashing"] = recording
+    corpus._models._embedders["hashing"] = recording
     corpus.refresh()
     return corpus
 

@@ -96,7 +96,7 @@ def test_quick_asks_no_model(tmp_path):
     assert [r["chunk_id"] for r in quick["results"]] == [r["chunk_id"] for r in plain["results"]]
     assert [r["score"] for r in quick["results"]] == [r["score"] for r in plain["results"]]
     assert not {e["lane"] for r in quick["results"] for e in r["evidence"]} & {"meaning"}
-    assert site.desk.opened()._live["a"].corpus._embedders == {}
+    assert site.desk.opened()._live["a"].corpus._models._embedders == {}
     assert {e["lane"] for r in site.get("/search", q="grass")["results"] for e in r["evidence"]} >= {
         "meaning"
     }

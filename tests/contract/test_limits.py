@@ -13,13 +13,13 @@ import pytest
 
 from conftest import open_corpus, test_settings, words_first, write_files
 from served import answer, desk_of
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.merging import segments_to_merge
 from tamis.engine.embedded.segment import pack_dead
-from tamis.engine.embedded.store import SegmentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.engine.embedded.writer import Writer
 from tamis.errors import BadSetting, TooManyFiles
-from tamis.settings import load
 
 FILES = {f"{number}.md": f"# {number}\n\nalpha word{number}\n" for number in range(12)}
 CLI = [sys.executable, "-c", "from tamis.doors.cli import main; main()"]

@@ -124,7 +124,7 @@ def test_nothing_is_embedded_twice(tmp_path, monkeypatch):
     """An interruption keeps what was made, and the next run embeds the rest alone."""
     monkeypatch.setattr("tamis.fill.PORTION", 1)
     model = Counting()
-    monkeypatch.setattr("tamis.corpus.load_embedder", lambda *_: model)
+    monkeypatch.setattr("tamis.models.loaded.load_embedder", lambda *_: model)
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
     with words_first(), corpus:
         for interrupted in (2, 4):
@@ -175,7 +175,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_words(tmp_path, monkeypatch):
 
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
     with words_first(), corpus, monkeypatch.context() as patch:
-        patch.setattr("tamis.corpus.load_embedder", broken)
+        patch.setattr("tamis.models.loaded.load_embedder", broken)
         with pytest.raises(ModelFault):
             corpus.refresh()
         assert corpus.search("zebra index").results[0].path == "hub.md"

@@ -13,11 +13,11 @@ import pytest
 
 import tamis
 from conftest import open_corpus, test_settings, write_files
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.segment import LANGUAGES_IN_ORDER, TYPES_IN_ORDER
 from tamis.errors import BadSetting, IndexDamaged, IndexMismatch, IndexMissing, StorageFault, UsageError
 from tamis.languages import CHUNK_TYPES, LANGUAGES
-from tamis.settings import load
 
 FILES = {"a.md": "alpha one", "b.md": "beta two"}
 
@@ -178,8 +178,8 @@ def test_a_model_is_loaded_only_for_something_to_embed(tmp_path):
     root = write_files(tmp_path / "root", FILES | {"x.bin2": b"\0\1\2"})
     corpus = corpus_in(root, root.resolve() / ".tamis")
     loaded = []
-    load = corpus._load
-    corpus._load = lambda name: loaded.append(name) or load(name)
+    load = corpus._models.embedder
+    corpus._models.embedder = lambda name: loaded.append(name) or load(name)
     corpus.refresh()
     corpus.refresh()
     corpus.refresh()

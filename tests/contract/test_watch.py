@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from conftest import test_settings, words_first, write_files
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.engine.embedded.writer import sole_watcher
 from tamis.errors import BadSetting, IndexMismatch, StorageFault, TamisError
@@ -21,7 +22,7 @@ from tamis.ingest.notices import LOST, NoNotices
 from tamis.live import LiveCorpus
 from tamis.model import Report
 from tamis.models.hashing import HashingEmbedder
-from tamis.settings import Settings, load
+from tamis.settings import Settings
 from tamis.watch import Said
 
 FILES = {f"docs/note{number}.md": f"# Note {number}\n\nabout the token number{number}" for number in range(5)}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from conftest import open_corpus, open_in_steps, write_files
 from conftest import test_settings as settings_of
+from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.doors.cli import main
 from tamis.errors import BadFilter, BadSetting, UsageError
 from tamis.model import Found
-from tamis.settings import load
 
 PATHS = (
     "top.md", "docs/a.md", "docs/api/b.md", "docs/api/v1/c.md", "docs2/d.md", "docs2/api/e.md", "src/f.py",

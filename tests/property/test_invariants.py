@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_rerank_law import Noise
 
-import tamis.corpus
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
 from tamis.model import Found
@@ -154,7 +153,7 @@ def built(tmp_path_factory) -> Iterator[Corpus]:
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    monkeypatch.setattr(tamis.corpus, "load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Noise())
     monkeypatch.setattr("tamis.corpus.time.time", lambda: float(NOW))
 
 
@@ -163,7 +162,7 @@ def configured(built: Corpus, drawn: dict[str, Any]) -> Corpus:
         BUILT | {"search__rerank_budget_ms": 0} | {f"search__{name}": value for name, value in drawn.items()}
     )
     corpus = Corpus(built.root, built.directory, test_settings(built.root, **flags))
-    corpus._embedders = built._embedders
+    corpus._models._embedders = built._models._embedders
     return corpus
 
 

@@ -28,7 +28,6 @@ from test_law import (
 )
 from test_rerank_law import Noise
 
-import tamis.corpus
 from conftest import test_settings
 from tamis.corpus import Corpus
 from tamis.model import Found
@@ -71,7 +70,7 @@ def said(found: Found, names: Mapping[str, str] | None = None) -> dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    monkeypatch.setattr(tamis.corpus, "load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Noise())
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
 
 

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import tamis.corpus
 from conftest import open_corpus, open_in_steps, write_files
 from tamis.corpus import Corpus
 from tamis.model import Found
@@ -143,7 +142,7 @@ def assert_invariants(found: Found, plain: Found, limit: int) -> None:
 @pytest.mark.parametrize("top_n", [2, 10])
 def test_the_law_with_a_stand_in(top_n, monkeypatch):
     """R000-002, R000-035, R002-001: excluded passages neither reach the reranker nor change its answer."""
-    monkeypatch.setattr(tamis.corpus, "load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Noise())
     seen: Counter[str] = Counter()
 
     @settings(
@@ -184,7 +183,7 @@ def test_the_law_with_the_real_model(monkeypatch):
     except PackageNotFoundError:
         pytest.skip("tamis[rerank] is not installed")
     model = load_reranker("minilm", 2)  # once: every corpus would load it for itself
-    monkeypatch.setattr(tamis.corpus, "load_reranker", lambda *_: model)
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: model)
     seen: Counter[str] = Counter()
     question = {"query": "how do I reset a lost password", "limit": 3}
     check(TEXTS, ("under:docs", "-under:docs", "-tag:draft", "-file:a.md"), [question], seen)

@@ -10,10 +10,9 @@ from conftest import test_settings as settings_of
 from conftest import write_files
 from tamis.build import check_model, is_unchanged, model_name, recipe
 from tamis.corpus import Corpus
-from tamis.engine.embedded.store import FileState
 from tamis.errors import IndexMismatch
 from tamis.ingest.walk import Entry
-from tamis.model import Chunk, Report, Skipped, embedding_text
+from tamis.model import Chunk, FileState, Report, Skipped, embedding_text
 from tamis.models.hashing import HashingEmbedder
 from tamis.survey import survey
 

@@ -10,9 +10,9 @@ import pytest
 
 import tamis
 from conftest import write_files
+from tamis.configuration import load
 from tamis.doors.cli import cli, main
 from tamis.search.stages import STAGES
-from tamis.settings import load
 
 # The contract of the JSON answer, key by key: design.md section 7.
 ANSWER = {"query", "filter", "query_type", "results", "stats", "timings_ms", "index"}
@@ -79,7 +79,7 @@ class Backwards:
 
 def test_reranking_is_asked_for_or_configured(run, monkeypatch):
     """R002-069, C51, C53: an option, a setting, and the option is the stronger."""
-    monkeypatch.setattr("tamis.corpus.load_reranker", lambda *_: Backwards())
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Backwards())
 
     def asked(*options: str) -> tuple[list[str], int, set[object]]:
         answer = run("search", "login", "--json", *options).json

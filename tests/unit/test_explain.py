@@ -30,7 +30,7 @@ class Late:
 
 @pytest.fixture
 def corpus(corpus_of, monkeypatch):
-    monkeypatch.setattr("tamis.corpus.load_reranker", lambda *_: Late())
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Late())
     return corpus_of(FILES)
 
 

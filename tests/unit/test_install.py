@@ -15,7 +15,7 @@ from tamis.clients.files import Change, apply
 from tamis.clients.install import Server, checked_scope, running_command, skill_text
 from tamis.clients.table import CLIENTS, Machine
 from tamis.doors.cli import main
-from tamis.doors.install import NAMES
+from tamis.doors.commands.install import NAMES
 from tamis.errors import RootTooWide, StorageFault, UsageError
 from tamis.ingest.roots import chosen_roots, holds_a_home
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import click
 import pytest
 
-from tamis.corpus import Status
 from tamis.doors.render import answer, report, snippet, status
 from tamis.model import Evidence, Found, IndexState, Report, Result, Skipped, Step, WhyNot
+from tamis.status import Status
 
 STATE = IndexState(7, 826, 5210, 0, "2026-05-01T00:00:00Z")
 STATS = {

@@ -14,7 +14,6 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
-import tamis.corpus
 from tamis.corpus import Corpus
 from tamis.errors import ModelFault, UsageError
 from tamis.model import Candidate, Evidence, Passage
@@ -216,7 +215,7 @@ class Loading:
 @pytest.fixture
 def loading(monkeypatch) -> Loading:
     loading = Loading(Toy())
-    monkeypatch.setattr(tamis.corpus, "load_reranker", loading)
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", loading)
     return loading
 
 

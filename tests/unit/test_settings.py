@@ -23,6 +23,7 @@ from conftest import RANKS_ALONE, write_files
 from conftest import test_settings as settings_of
 from fake_qdrant import FakeQdrant, fake_qdrant
 from sites import Site
+from tamis.configuration import load, user_file
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.mcp import Desk, http_application
 from tamis.engine.embedded.lock import writer_lock
@@ -31,16 +32,7 @@ from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Found
 from tamis.models.cache import cache_folder
-from tamis.settings import (
-    ENVIRONMENT_NAMES,
-    PRESETS,
-    ChunkingSettings,
-    Settings,
-    all_keys,
-    environment_name,
-    load,
-    user_file,
-)
+from tamis.settings import ENVIRONMENT_NAMES, PRESETS, ChunkingSettings, Settings, all_keys, environment_name
 from tamis.watch import Said, Watcher
 
 Make = Callable[..., Corpus]
@@ -781,7 +773,7 @@ def _(make, _):
     """R002-069, R002-070, R002-071, R002-181, C52, C65."""
     loaded: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.corpus.load_reranker", lambda name, *_: loaded.append(name) or Slow())
+        patch.setattr("tamis.models.loaded.load_reranker", lambda name, *_: loaded.append(name) or Slow())
         plain = make(ANIMALS).search("cow")
         assert (plain.stats["reranked"], paths(plain)[0], loaded) == (0, "cow.md", [])
         for change, reranked in (

@@ -5,10 +5,10 @@ from typing import Final
 
 import click
 
-from tamis.corpus import Status
 from tamis.doors.plain import visible
 from tamis.health import Health
 from tamis.model import Found, Place, Related, Report, Result, Skipped, Step
+from tamis.status import Status
 
 _SNIPPET_LINES = 8
 _SNIPPET_WIDTH = 160

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tamis.configuration import load
 from tamis.errors import BadSetting, UsageError
 from tamis.models.embed import DEFAULT_MODEL, NO_MODEL
 from tamis.search.pipeline import active_lanes
 from tamis.search.question import Question
 from tamis.search.stages import STAGES
-from tamis.settings import USER_FILE_VARIABLE, Settings, load
+from tamis.settings import USER_FILE_VARIABLE, Settings
 
 DEFAULT_WAY: Final = "default"
 _WITHOUT: Final = "without"

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine.embedded import store
+from tamis.engine.embedded import store, stored_segments
 from tamis.engine.embedded.arrays import Truncated, spoiled
 from tamis.engine.embedded.concepts import vocabulary_files
 from tamis.engine.embedded.exam import Exam, Opened, Placed, counted, problem, rewriting
@@ -168,7 +168,7 @@ def leftovers(directory: Path) -> list[str]:
     listed = list(_perhaps_left(directory))
     if not listed or holder(directory) or holder(directory, "concepts.lock"):
         return []
-    known = store.folders(directory)
+    known = stored_segments.folders(directory)
     return [
         path.relative_to(directory).as_posix() for path in listed if path.name not in known and path.exists()
     ]
@@ -216,7 +216,7 @@ def is_spoiled(file: Path) -> bool:
 def pending(exam: Exam) -> Iterator[Finding]:
     """Every file that a run has found is in, and every passage has its vector."""
     files = exam.facts["pending"]
-    waiting = store.pending_chunks(exam.connection, exam.facts)
+    waiting = stored_segments.pending_chunks(exam.connection, exam.facts)
     never = not exam.facts["built_at"]
     writing = holder(exam.directory)
     parts = (

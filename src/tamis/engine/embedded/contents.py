@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine.embedded import store, words
+from tamis.engine.embedded import checksums, stored_documents, stored_links, words
 from tamis.engine.embedded.exam import Exam, Opened, Placed, counted, problem, rewriting
 from tamis.engine.embedded.writer import Lanes
 from tamis.links import key_of, names_of
@@ -40,8 +40,8 @@ def texts(exam: Exam) -> Iterator[Finding]:
     chosen = exam.sample(documents, _TEXTS)
     for start in range(0, len(chosen), _DOCUMENTS):
         some = {document.key: document.path for document in chosen[start : start + _DOCUMENTS]}
-        stored = store.stored_sums(exam.connection, list(some))
-        for key, own in store.sums(exam.connection, list(some)).items():
+        stored = checksums.stored_sums(exam.connection, list(some))
+        for key, own in checksums.sums(exam.connection, list(some)).items():
             if own != stored[key]:
                 wrong.append(some[key])
     if wrong:
@@ -80,7 +80,7 @@ def _all_alike(exam: Exam, found: Sequence[tuple[Opened, Rows, Array]]) -> bool:
     if not found or any((full != found[0][2][0]).any() for _, _, full in found):
         return False
     keys = [key for segment, rows, _ in found for key in segment.arrays["rows"]["chunk"][rows].tolist()]
-    return len(set(store.contents(exam.connection, keys[:_TEXTS]).values())) >= _DIFFERENT
+    return len(set(stored_documents.contents(exam.connection, keys[:_TEXTS]).values())) >= _DIFFERENT
 
 
 def postings(exam: Exam) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def postings(exam: Exam) -> Iterator[Finding]:
     wrong: dict[str, list[tuple[Opened, Rows]]] = {"words": [], "code": []}
     for segment, rows in _portions(exam, _POSTINGS, usual=True):
         keys = segment.arrays["rows"]["chunk"][rows].tolist()
-        written = store.as_written(exam.connection, keys)
+        written = stored_documents.as_written(exam.connection, keys)
         lanes = Lanes(exam.settled.boosts)
         for row, key in enumerate(keys):
             document, chunk = written[key]
@@ -137,13 +137,13 @@ def links(exam: Exam) -> Iterator[Finding]:
     for start in range(0, len(chosen), _DOCUMENTS):
         some = {document.key: document for document in chosen[start : start + _DOCUMENTS]}
         named: dict[int, set[str]] = {key: set() for key in some}
-        for document, name in store.names_by_document(exam.connection, list(some)):
+        for document, name in stored_links.names_by_document(exam.connection, list(some)):
             named[document].add(name)
         paths = [document.path for document in some.values()]
-        for record in store.documents_at(exam.connection, paths):
+        for record in stored_links.documents_at(exam.connection, paths):
             if named[record.id] != names_of(record.path, record.aliases):
                 wrong.add(record.path)
-        for record, link, name in store.links_from(exam.connection, list(some)):
+        for record, link, name in stored_links.links_from(exam.connection, list(some)):
             if not _looks_for(link, name, some[record.id]):
                 wrong.add(record.path)
     if wrong:
@@ -198,7 +198,7 @@ def embedded(exam: Exam, most: int) -> list[Embedded]:
     found: list[Embedded] = []
     for segment, rows in replace(exam, full=False).sampled_rows(documents, most):
         keys = segment.arrays["rows"]["chunk"][rows].tolist()
-        written = store.as_written(exam.connection, keys)
+        written = stored_documents.as_written(exam.connection, keys)
         for row, key in zip(rows.tolist(), keys, strict=True):
             document, chunk = written[key]
             read = (document.title, chunk.header_path, chunk.content)

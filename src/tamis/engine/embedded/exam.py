@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine.embedded import store
+from tamis.engine.embedded import store, stored_segments
 from tamis.engine.embedded.arrays import Array, Truncated, map_arrays, spoiled
 from tamis.engine.embedded.segment import FILES, dead_documents, file_of
-from tamis.engine.embedded.store import SegmentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.errors import IndexDamaged
 from tamis.model import Finding, Repair, Severity
 
@@ -156,7 +156,7 @@ def _open_all(directory: Path, connection: store.Connection) -> tuple[Opened, ..
     a writer merges segments away after the commit that says so."""
     for _ in range(_RACES):
         generation = store.generation(connection)
-        opened = tuple(_open(directory, record) for record in store.segments(connection))
+        opened = tuple(_open(directory, record) for record in stored_segments.segments(connection))
         if all(segment.arrays or segment.fault for segment in opened):
             break
         connection.execute("ROLLBACK")

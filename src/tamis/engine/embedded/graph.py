@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tamis.engine.embedded import store
-from tamis.engine.embedded.store import DocumentRecord
+from tamis.engine.embedded import store, stored_links
+from tamis.engine.embedded.stored_links import DocumentRecord
 from tamis.engine.graph import Written
 
 
@@ -13,16 +13,16 @@ class StoredLinks:
     connection: store.Connection
 
     def documents_at(self, paths: Sequence[str]) -> list[DocumentRecord]:
-        return store.documents_at(self.connection, paths)
+        return stored_links.documents_at(self.connection, paths)
 
     def documents_named(self, names: Sequence[str]) -> list[DocumentRecord]:
-        return store.documents_named(self.connection, names)
+        return stored_links.documents_named(self.connection, names)
 
     def names(self, documents: Sequence[DocumentRecord]) -> list[str]:
-        return store.names(self.connection, [document.id for document in documents])
+        return stored_links.names(self.connection, [document.id for document in documents])
 
     def links_from(self, documents: Sequence[DocumentRecord]) -> list[Written[DocumentRecord]]:
-        return store.links_from(self.connection, [document.id for document in documents])
+        return stored_links.links_from(self.connection, [document.id for document in documents])
 
     def links_to(self, names: Sequence[str]) -> list[Written[DocumentRecord]]:
-        return store.links_to(self.connection, names)
+        return stored_links.links_to(self.connection, names)

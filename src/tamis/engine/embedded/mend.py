@@ -10,11 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from tamis.engine.embedded import concepts, store
+from tamis.engine.embedded import concepts, store, stored_documents, stored_segments
 from tamis.engine.embedded.arrays import sync_folder
 from tamis.engine.embedded.bookkeeping import is_spoiled
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.segment import dead_documents, file_of, pack_dead, sweep
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.engine.embedded.writer import ASIDE, make_folder
 from tamis.errors import StorageFault, storage_faults
 from tamis.failpoints import reached
@@ -36,17 +37,17 @@ def mend(directory: Path, timeout: float, waiting: Waiting, repairs: Sequence[Re
     ):
         with store.transaction(connection):
             lost = _lost(connection, repairs)
-            store.remove_documents(connection, lost)
+            stored_documents.remove_documents(connection, lost)
             held = frozenset().union(*(repair.segments for repair in repairs))
-            store.drop_segments(connection, sorted(held))
-            store.remove_orphans(connection)
+            stored_segments.drop_segments(connection, sorted(held))
+            stored_documents.remove_orphans(connection)
             _bury_all_but_the_living(connection)
             facts = {"generation": store.generation(connection) + 1}
             if lost:
                 facts["pending"] = len(lost)
             store.set_facts(connection, facts)
         reached("mend.committed")
-        _clear_away(directory, store.segments(connection))
+        _clear_away(directory, stored_segments.segments(connection))
     return len(lost)
 
 
@@ -54,25 +55,25 @@ def _lost(connection: store.Connection, repairs: Iterable[Repair]) -> list[str]:
     """The documents that are named, and those of segments that are."""
     named = frozenset().union(*(repair.documents for repair in repairs))
     held = frozenset().union(*(repair.segments for repair in repairs))
-    inside = {path for path, *_ in store.segment_paths(connection, sorted(held))}
-    return sorted(inside | {path for path, *_ in store.document_places(connection, sorted(named))})
+    inside = {path for path, *_ in stored_segments.segment_paths(connection, sorted(held))}
+    return sorted(inside | {path for path, *_ in stored_segments.document_places(connection, sorted(named))})
 
 
 def _bury_all_but_the_living(connection: store.Connection) -> None:
     """Mark every place dead that no document has. None is revived: open readers know less of those."""
-    for record in store.segments(connection):
+    for record in stored_segments.segments(connection):
         dead = np.ones(record.documents, np.bool_)
-        places = [place for _, _, _, place in store.segment_paths(connection, [record.id])]
+        places = [place for _, _, _, place in stored_segments.segment_paths(connection, [record.id])]
         dead[[place for place in places if 0 <= place < len(dead)]] = False
-        store.set_dead(connection, record.id, pack_dead(dead | _dead(record)))
+        stored_segments.set_dead(connection, record.id, pack_dead(dead | _dead(record)))
 
 
-def _dead(record: store.SegmentRecord) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _dead(record: SegmentRecord) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     whole = len(record.dead) == -(-record.documents // 8)
     return dead_documents(record) if whole else np.ones(record.documents, np.bool_)
 
 
-def _clear_away(directory: Path, records: Sequence[store.SegmentRecord]) -> None:
+def _clear_away(directory: Path, records: Sequence[SegmentRecord]) -> None:
     """Folders and files that nobody knows of, and those of the vocabulary that cannot be used."""
     sweep(directory / "segments", {record.folder for record in records})
     for path in (*_partials(directory, records), *_spoiled_terms(directory, records)):
@@ -80,14 +81,14 @@ def _clear_away(directory: Path, records: Sequence[store.SegmentRecord]) -> None
     shutil.rmtree(directory / ASIDE, ignore_errors=True)
 
 
-def _partials(directory: Path, records: Sequence[store.SegmentRecord]) -> Iterator[Path]:
+def _partials(directory: Path, records: Sequence[SegmentRecord]) -> Iterator[Path]:
     yield from directory.glob("index.db.partial*")
     for record in records:
         yield from (directory / "segments" / record.folder).glob("partial-*")
     yield from (file for file in concepts.vocabulary_files(directory) if file.suffix == ".partial")
 
 
-def _spoiled_terms(directory: Path, records: Sequence[store.SegmentRecord]) -> Iterator[Path]:
+def _spoiled_terms(directory: Path, records: Sequence[SegmentRecord]) -> Iterator[Path]:
     files = [file_of(directory, record, "terms") for record in records]
     yield from (file for file in (*files, *concepts.vocabulary_files(directory)) if is_spoiled(file))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tamis.engine.embedded import words
 from tamis.engine.embedded.segment import Segment, dead_documents, file_of
-from tamis.engine.embedded.store import SegmentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 
 _TOO_DEAD: Final = 0.5  # a segment with more dead than living rows is merged for its space
 # Bytes of memory for each byte on disk. Postings are sorted anew, in wider numbers; other arrays are copied.

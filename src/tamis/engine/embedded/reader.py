@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit, Prepared
-from tamis.engine.embedded import store, vectors, words
+from tamis.engine.embedded import store, stored_documents, stored_links, stored_segments, vectors, words
 from tamis.engine.embedded.concepts import Vocabulary, most_common, open_vocabulary
 from tamis.engine.embedded.graph import StoredLinks
 from tamis.engine.embedded.segment import Mask, Segment, dead_documents
+from tamis.engine.embedded.stored_links import DocumentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.engine.embedded.words import WordIndex
 from tamis.engine.embedded.writer import Writer, open_for_writing
 from tamis.engine.graph import Called, degrees, each_once, edges
@@ -108,7 +110,7 @@ class EmbeddedSnapshot:
     def _facts(self, segment: Segment) -> dict[int, Facts]:
         known, folder = self.view.documents, segment.record.folder
         if folder not in known:
-            known[folder] = store.segment_facts(self.connection, segment.record.id)
+            known[folder] = stored_segments.segment_facts(self.connection, segment.record.id)
         return known[folder]
 
     def documents(self, filter: Filter) -> list[str]:
@@ -122,19 +124,19 @@ class EmbeddedSnapshot:
             yield from (facts for place, facts in self._facts(segment).items() if not dead[place])
 
     def file_states(self) -> dict[str, FileState]:
-        return store.file_states(self.connection)
+        return stored_documents.file_states(self.connection)
 
     def skipped(self) -> tuple[Skipped, ...]:
-        return store.skipped(self.connection)
+        return stored_documents.skipped(self.connection)
 
     def warnings(self) -> dict[str, str]:
-        return store.warnings(self.connection)
+        return stored_documents.warnings(self.connection)
 
     def prepared(self) -> Iterator[Prepared]:
         states, warnings = self.file_states(), self.warnings()
         everything = self.allow(EVERYTHING)
         for path in sorted(states):
-            document = store.document_as_written(self.connection, path)
+            document = stored_documents.document_as_written(self.connection, path)
             keys = self.keys([path], everything).get(path, ())
             vectors = self.vectors([(path, ordinal) for ordinal in range(len(keys))])
             yield Prepared(replace(document, warning=warnings.get(path, "")), states[path], vectors)
@@ -154,7 +156,7 @@ class EmbeddedSnapshot:
         return types, languages
 
     def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        return {found.path: found.aliases for found in store.documents_at(self.connection, paths)}
+        return {found.path: found.aliases for found in stored_links.documents_at(self.connection, paths)}
 
     def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
         hits: list[Hit] = []
@@ -235,7 +237,7 @@ class EmbeddedSnapshot:
             rows.keep(found, called)
         return found
 
-    def _is_allowed(self, allowed: Allowed, document: store.DocumentRecord, ordinal: int | None) -> bool:
+    def _is_allowed(self, allowed: Allowed, document: DocumentRecord, ordinal: int | None) -> bool:
         """Whether a chunk of a document is allowed, or, without one, any."""
         at = self._number[document.segment]
         segment, mask = self.view.segments[at], allowed.rows.masks[at]
@@ -261,7 +263,7 @@ class EmbeddedSnapshot:
         self, paths: Sequence[str], allowed: Allowed
     ) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
         """The allowed rows of documents: path, number of the segment, rows."""
-        for document in store.documents_at(self.connection, paths):
+        for document in stored_links.documents_at(self.connection, paths):
             at = self._number[document.segment]
             segment, mask = self.view.segments[at], allowed.rows.masks[at]
             rows = np.arange(*segment.starts[document.place : document.place + 2])
@@ -293,7 +295,7 @@ class EmbeddedSnapshot:
 
     def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """Number of the segment and row of each chunk."""
-        documents = store.places_at(self.connection, sorted({path for path, _ in positions}))
+        documents = stored_segments.places_at(self.connection, sorted({path for path, _ in positions}))
         first = {path: self._first_row(*where) for path, where in documents.items()}
         return [(first[path][0], first[path][1] + ordinal) for path, ordinal in positions]
 
@@ -302,10 +304,10 @@ class EmbeddedSnapshot:
         return at, int(self.view.segments[at].starts[place])
 
     def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
-        return store.parents(self.connection, wanted)
+        return stored_documents.parents(self.connection, wanted)
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
-        found = store.passages(self.connection, keys)
+        found = stored_documents.passages(self.connection, keys)
         if len(found) < len(set(keys)):
             raise IndexDamaged(self.view.segments[0].directory, "passages without a text")
         return found
@@ -438,19 +440,19 @@ class Reader:
         was read of a later generation knows nothing of documents that are gone by then. Segments
         are known by their folders, whose names are never used again (their keys are).
         """
-        documents, chunks = store.count(connection)
+        documents, chunks = stored_documents.count(connection)
         state = IndexState(
             facts["generation"],
             documents,
             chunks,
             facts["pending"],
             iso_time(facts["built_at"]),
-            store.pending_chunks(connection, facts),
+            stored_segments.pending_chunks(connection, facts),
         )
         view = self._view
         earlier = view if view and view.state.generation <= state.generation else None
         before = {segment.record.folder: segment for segment in earlier.segments} if earlier else {}
-        records = store.segments(connection)
+        records = stored_segments.segments(connection)
         segments = tuple(self._open(record, before.get(record.folder)) for record in records)
         kept = {
             record.folder: earlier.documents[record.folder]
@@ -461,7 +463,7 @@ class Reader:
         }
         return View(state, facts, segments, kept, {})
 
-    def _open(self, record: store.SegmentRecord, known: Segment | None) -> Segment:
+    def _open(self, record: SegmentRecord, known: Segment | None) -> Segment:
         if known is not None and known.record.revision == record.revision:
             return known if known.record == record else known.with_record(record)
         return Segment(self.directory, record)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tamis.engine.embedded import words
 from tamis.engine.embedded.arrays import Truncated, map_arrays, spoiled, sync_folder, write_arrays
-from tamis.engine.embedded.store import SegmentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.errors import IndexDamaged, read_fault
 from tamis.failpoints import reached
 from tamis.filters import And, Atom, Filter, Language, Not, Or, Tag, Type

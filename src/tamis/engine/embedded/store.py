@@ -1,20 +1,20 @@
 """`index.db`: the only source of truth, and the only commit point. SQLite lives behind this file.
 
 What is not recorded here does not exist: segment folders are registered by the same transaction
-that brings their documents, so that a crash at any instant leaves the last generation, whole.
+that brings their documents, so that a crash at any instant leaves the last generation, whole. What is
+said of documents, links and segments stands in `stored_documents.py`, `stored_links.py` and
+`stored_segments.py`; the checksums over it in `checksums.py`.
 """
 
 import errno
-import hashlib
 import json
 import os
 import re
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,30 +31,16 @@ from tamis.errors import (
     storage_faults,
 )
 from tamis.failpoints import reached
-from tamis.model import (
-    INDEX_FOLDER,
-    Chunk,
-    Document,
-    Facts,
-    FileState,
-    FrontMatter,
-    Link,
-    Parent,
-    Passage,
-    Skipped,
-)
+from tamis.model import INDEX_FOLDER
 
 Connection = sqlite3.Connection
+DatabaseError = sqlite3.DatabaseError
 
 SCHEMA_VERSION: Final = 4
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 _SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
 _BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
-_FOLDER: Final = re.compile(r"[0-9a-f]{32}")
-_WITHOUT_VECTORS: Final = (
-    "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
-)
 OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
 _FACTS: Final = ("generation", "pending", "built_at", "identity")  # that every index has
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
@@ -98,17 +84,6 @@ CREATE TABLE names (
 CREATE INDEX names_by_document ON names (document);
 CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRecord:
-    id: int
-    folder: str
-    rows: int
-    documents: int
-    dead: bytes  # a bit for each document of the segment that is gone
-    dimension: int = 0  # of its vectors; 0 for one that has none, or none yet
-    revision: int = 0  # counts changes to what filters ask of its documents
 
 
 def open_writer(directory: Path) -> Connection:
@@ -299,430 +274,33 @@ def generation(connection: Connection) -> int:
     return value
 
 
-def segments(connection: Connection) -> list[SegmentRecord]:
-    rows = connection.execute(
-        "SELECT id, folder, rows, documents, dead, dimension, revision FROM segments ORDER BY id"
-    )
-    records = [SegmentRecord(*row) for row in rows]
-    if not all(_FOLDER.fullmatch(record.folder) for record in records):
-        # Folders are removed by these names: an index.db from a stranger must not lead anywhere else.
-        raise sqlite3.DatabaseError("a segment has an impossible name")
-    return records
-
-
-def folders(directory: Path) -> set[str]:
-    """The folders of the segments that the newest generation has."""
-    with closing(open_reader(directory)) as connection, database_faults(directory):
-        return {record.folder for record in segments(connection)}
-
-
-def count(connection: Connection) -> tuple[int, int]:
-    """Documents that have text, and chunks."""
-    counted = connection.execute("SELECT count(*), total(chunks) FROM documents WHERE chunks > 0").fetchone()
-    return counted[0], int(counted[1])
-
-
-def pending_chunks(connection: Connection, facts: Mapping[str, Any]) -> int:
-    """Chunks that have no vector yet. An index that knows its model and has no dimension wants none."""
-    if "model" in facts and not facts.get("dimension"):
-        return 0
-    row = connection.execute(f"SELECT total(d.chunks) {_WITHOUT_VECTORS}").fetchone()
-    return int(row[0])
-
-
-def pending_documents(connection: Connection) -> list[tuple[str, int, float, int]]:
-    """The documents without vectors: path, chunks, date, and how many links look for a name of theirs.
-
-    Links are counted by name and not resolved: this only decides who is embedded first.
-    """
-    rows = connection.execute(f"SELECT d.id, d.path, d.chunks, d.modified {_WITHOUT_VECTORS}").fetchall()
-    wanted = dict(connection.execute("SELECT name, count(*) FROM links GROUP BY name"))
-    linked: dict[int, int] = {}
-    for name, document in connection.execute("SELECT name, document FROM names"):
-        if name in wanted:
-            linked[document] = linked.get(document, 0) + wanted[name]
-    return [(path, chunks, modified, linked.get(key, 0)) for key, path, chunks, modified in rows]
-
-
-def texts_to_embed(connection: Connection, paths: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
-    """Of documents, in the order of their chunks: the title, the headings above, the text."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    columns = "d.path, c.ordinal, d.title, c.header_path, c.content"
-    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
-    for path, _, *texts in sorted(_select(connection, tables, "d.path", paths)):
-        found.setdefault(path, []).append((texts[0], texts[1], texts[2]))
-    return found
-
-
-def file_states(connection: Connection) -> dict[str, FileState]:
-    columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
-    rows = connection.execute(f"SELECT {columns} FROM documents")
-    return {row[0]: FileState._make(row[1:]) for row in rows}
-
-
-def dates(connection: Connection) -> dict[str, float]:
-    """The dates of documents, by path."""
-    return dict(connection.execute("SELECT path, modified FROM documents"))
-
-
-def segment_facts(connection: Connection, segment: int) -> dict[int, Facts]:
-    """What filters may ask of a segment's living documents, by their place in it."""
-    rows = connection.execute(
-        "SELECT place, path, tags, author, category, modified FROM documents WHERE segment = ?", (segment,)
-    )
-    return {
-        place: Facts(path, frozenset(_texts(tags)), author, category, modified)
-        for place, path, tags, author, category, modified in rows
-    }
-
-
-def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
-    found: dict[int, Passage] = {}
-    for some in _portions(keys):
-        rows = connection.execute(
-            f"""SELECT c.id, d.tags, d.path, c.ordinal, c.content, c.text_hash, c.header_path, c.start_line,
-                       c.end_line, c.type, c.language, d.modified, c.names, c.parent, d.title
-                FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id IN ({_marks(some)})""",
-            some,
-        )
-        for key, tags, *columns, names, parent, title in rows:
-            found[key] = Passage(*columns, *[_texts(tags), _texts(names), parent, title])
-    return found
-
-
-def as_written(connection: Connection, keys: Sequence[int]) -> dict[int, tuple[Document, Chunk]]:
-    """Chunks as they were when they were written, each with as much of its document as its rows know of."""
-    columns = (
-        "c.id, d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
-        " d.description, c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
-        " c.names, c.parent"
-    )
-    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
-    return {row[0]: _as_written(row) for row in _select(connection, tables, "c.id", keys)}
-
-
-def _as_written(row: Sequence[Any]) -> tuple[Document, Chunk]:
-    _, path, title, author, category, modified, tags, aliases, keywords, description, *chunk = row
-    *columns, names, parent = chunk
-    front = FrontMatter(
-        description=description,
-        keywords=_texts(keywords),
-        tags=_texts(tags),
-        aliases=_texts(aliases),
-        author=author,
-        category=category,
-    )
-    return Document(path, title, front, modified, ()), Chunk(*columns, *[_texts(names), parent])
-
-
-def document_as_written(connection: Connection, path: str) -> Document:
-    """A document with all its chunks, links and sections, as far as it is stored."""
-    row = connection.execute(
-        "SELECT id, title, author, category, modified, tags, aliases, keywords, description"
-        " FROM documents WHERE path = ?",
-        (path,),
-    ).fetchone()
-    key, title, author, category, modified, tags, aliases, keywords, description = row
-    front = FrontMatter(
-        "", description, _texts(keywords), _texts(tags), _texts(aliases), author, category
-    )  # fmt: skip
-    chunks = connection.execute(
-        "SELECT ordinal, content, header_path, start_line, end_line, type, language, names, parent"
-        " FROM chunks WHERE document = ? ORDER BY ordinal",
-        (key,),
-    )
-    sections = connection.execute(
-        "SELECT content, header_path, start_line, end_line FROM parents WHERE document = ? ORDER BY number",
-        (key,),
-    )
-    return Document(
-        path, title, front, modified,
-        tuple(Chunk(*columns, *[_texts(names), parent]) for *columns, names, parent in chunks),
-        tuple(link for _, link, _ in links_from(connection, [key])),
-        tuple(Parent(*section) for section in sections),
-    )  # fmt: skip
-
-
-def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
-    """The texts of chunks, alone."""
-    return dict(_select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
-
-
-def _texts(stored: str) -> tuple[str, ...]:
-    """A list of texts as it is kept in a column; most are empty."""
-    return tuple(json.loads(stored)) if stored else ()
-
-
-def stored_texts(texts: Sequence[str]) -> str:
-    return json.dumps(texts) if texts else ""
-
-
-def add_document(connection: Connection, columns: Mapping[str, Any]) -> int:
-    """Insert a document; returns its key."""
-    names, marks = ", ".join(columns), _marks(list(columns))
-    made = connection.execute(f"INSERT INTO documents ({names}) VALUES ({marks})", list(columns.values()))
-    return int(made.lastrowid or 0)
-
-
-def add_chunks(connection: Connection, document: int, chunks: Iterable[tuple[int, Chunk, bytes]]) -> None:
-    connection.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            (
-                key, document, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
-                chunk.end_line, chunk.header_path, chunk.content, text_hash, stored_texts(chunk.names),
-                chunk.parent,
-            )
-            for key, chunk, text_hash in chunks
-        ),
-    )  # fmt: skip
-
-
-def add_parents(connection: Connection, document: int, parents: Iterable[Parent]) -> None:
-    connection.executemany(
-        "INSERT INTO parents VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (document, number, parent.header_path, parent.start_line, parent.end_line, parent.content)
-            for number, parent in enumerate(parents)
-        ),
-    )
-
-
-def parents(connection: Connection, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Parent]:
-    found: dict[tuple[str, int], Parent] = {}
-    for path, number in wanted:
-        row = connection.execute(
-            "SELECT p.content, p.header_path, p.start_line, p.end_line FROM parents p"
-            " JOIN documents d ON d.id = p.document WHERE d.path = ? AND p.number = ?",
-            (path, number),
-        ).fetchone()
-        if row:
-            found[path, number] = Parent(*row)
-    return found
-
-
-def add_links(connection: Connection, document: int, links: Iterable[tuple[Link, str]]) -> None:
-    """Links, each with the name that it looks for."""
-    connection.executemany(
-        "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)",
-        ((document, link.ordinal, link.type, link.target, link.anchor, name) for link, name in links),
-    )
-
-
-def add_names(connection: Connection, document: int, names: Iterable[str]) -> None:
-    connection.executemany("INSERT INTO names VALUES (?, ?)", ((name, document) for name in names))
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRecord:
-    """Where a document's rows are, and what else it is called."""
-
-    id: int
-    path: str
-    segment: int
-    place: int
-    aliases: tuple[str, ...]
-
-
-_DOCUMENT: Final = "d.id, d.path, d.segment, d.place, d.aliases"
-_PLACE: Final = "path, id, segment, place FROM documents"
-_LINK: Final = "l.type, l.target, l.anchor, l.ordinal, l.name"
-
-
-def documents_at(connection: Connection, paths: Sequence[str]) -> list[DocumentRecord]:
-    return [_document(row) for row in _select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)]
-
-
-def places_at(connection: Connection, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """The segment of documents, and their place in it."""
-    rows = _select(connection, "d.path, d.segment, d.place FROM documents d", "d.path", paths)
-    return {path: (segment, place) for path, segment, place in rows}
-
-
-def documents_named(connection: Connection, names: Sequence[str]) -> list[DocumentRecord]:
-    """The documents that have one of these names, once for each that they have."""
-    tables = f"{_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
-    return [_document(row) for row in _select(connection, tables, "n.name", names)]
-
-
-def names(connection: Connection, documents: Sequence[int]) -> list[str]:
-    """What these documents are called."""
-    return sorted({name for (name,) in _select(connection, "n.name FROM names n", "n.document", documents)})
-
-
-def names_by_document(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, str]]:
-    return _select(connection, "n.document, n.name FROM names n", "n.document", documents)
-
-
-def links_from(connection: Connection, documents: Sequence[int]) -> list[tuple[DocumentRecord, Link, str]]:
-    """The links of documents, with the name that each looks for."""
-    return _links(connection, "l.document", documents)
-
-
-def links_to(connection: Connection, names: Sequence[str]) -> list[tuple[DocumentRecord, Link, str]]:
-    """The links that look for one of these names."""
-    return _links(connection, "l.name", names)
-
-
-def _links(
-    connection: Connection, column: str, values: Sequence[Any]
-) -> list[tuple[DocumentRecord, Link, str]]:
-    tables = f"{_LINK}, {_DOCUMENT} FROM links l JOIN documents d ON d.id = l.document"
-    rows = _select(connection, tables, column, values)
-    return [(_document(row), Link(kind, *link), name) for kind, *link, name, row in map(_apart, rows)]
-
-
-def _apart(row: Sequence[Any]) -> list[Any]:
-    return [*row[:5], row[5:]]
-
-
-def _document(row: Sequence[Any]) -> DocumentRecord:
-    key, path, segment, place, aliases = row
-    return DocumentRecord(key, path, segment, place, _texts(aliases))
-
-
-def _select(connection: Connection, what: str, column: str, values: Sequence[Any]) -> Iterator[Any]:
-    for some in _portions(values):
-        yield from connection.execute(f"SELECT {what} WHERE {column} IN ({_marks(some)})", some)
-
-
-def next_chunk(connection: Connection) -> int:
-    return int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM chunks").fetchone()[0])
-
-
-def remove_documents(connection: Connection, paths: Sequence[str]) -> list[tuple[int, int]]:
-    """Delete documents with their chunks; returns the (segment, place) of each, to be marked dead."""
-    places: list[tuple[int, int]] = []
-    for some in _portions(paths):
-        rows = connection.execute(
-            f"SELECT id, segment, place FROM documents WHERE path IN ({_marks(some)})", some
-        ).fetchall()
-        ids = [row[0] for row in rows]
-        for table in OF_DOCUMENTS:
-            connection.execute(f"DELETE FROM {table} WHERE document IN ({_marks(ids)})", ids)
-        connection.execute(f"DELETE FROM documents WHERE id IN ({_marks(ids)})", ids)
-        places += [(segment, place) for _, segment, place in rows]
-    return places
-
-
-# What a document's checksum covers: all that is stored for it but where its rows are, which others know too.
-_SUMMED: Final = (
-    "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash, d.title, d.author,"
-    " d.category, d.modified, d.tags, d.aliases, d.keywords, d.description, d.warning, d.recipe"
-    " FROM documents d WHERE d.id",
-    "c.document, c.ordinal, c.type, c.language, c.start_line, c.end_line, c.header_path, c.content,"
-    " c.text_hash, c.names, c.parent FROM chunks c WHERE c.document",
-    "p.document, p.number, p.header_path, p.start_line, p.end_line, p.content FROM parents p"
-    " WHERE p.document",
-    "l.document, l.ordinal, l.type, l.target, l.anchor, l.name FROM links l WHERE l.document",
-    "n.document, n.name FROM names n WHERE n.document",
-)
-
-
-def sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
-    """The checksums that documents should have, by their keys. Reads texts as bytes: they may be none."""
-    rows: dict[int, list[bytes]] = {key: [] for key in documents}
-    connection.text_factory = bytes
-    try:
-        for number, table in enumerate(_SUMMED):
-            for some in _portions(documents):
-                for key, *values in connection.execute(f"SELECT {table} IN ({_marks(some)})", some):
-                    rows[key].append(repr((number, values)).encode())
-    finally:
-        connection.text_factory = str
-    return {key: hashlib.blake2b(b"".join(sorted(own)), digest_size=16).digest() for key, own in rows.items()}
-
-
-def stored_sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
-    return dict(_select(connection, "d.id, d.sum FROM documents d", "d.id", documents))
-
-
-def set_sums(connection: Connection, documents: Sequence[int]) -> None:
-    rows = ((own, key) for key, own in sums(connection, documents).items())
-    connection.executemany("UPDATE documents SET sum = ? WHERE id = ?", rows)
-
-
-def remove_orphans(connection: Connection) -> None:
-    """Delete what belongs to documents that are not there."""
-    for table in OF_DOCUMENTS:
-        connection.execute(f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)")
-
-
-def update_state(connection: Connection, path: str, state: FileState, modified: float) -> bool:
-    """Record that a file was touched but not changed; True when that moved the date that filters see."""
-    segment, before = connection.execute(
-        "SELECT segment, modified FROM documents WHERE path = ?", (path,)
-    ).fetchone()
-    connection.execute(
-        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?, modified = ?"
-        " WHERE path = ?",
-        (state.size, state.mtime_ns, state.ctime_ns, state.inode, state.read_ns, modified, path),
-    )
-    if modified != before:
-        connection.execute("UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,))
-    return bool(modified != before)
-
-
-def add_segment(
-    connection: Connection, folder: str, rows: int, documents: int, dead: bytes, dimension: int
-) -> int:
-    made = connection.execute(
-        "INSERT INTO segments (folder, rows, documents, dead, dimension) VALUES (?, ?, ?, ?, ?)",
-        (folder, rows, documents, dead, dimension),
-    )
-    return int(made.lastrowid or 0)
-
-
-def set_dead(connection: Connection, segment: int, dead: bytes) -> None:
-    connection.execute("UPDATE segments SET dead = ? WHERE id = ?", (dead, segment))
-
-
-def drop_segments(connection: Connection, ids: Sequence[int]) -> None:
-    connection.execute(f"DELETE FROM segments WHERE id IN ({_marks(ids)})", ids)
-
-
-def segment_paths(connection: Connection, ids: Sequence[int]) -> list[tuple[str, int, int, int]]:
-    """Path, key, segment and place of the living documents of some segments."""
-    return list(_select(connection, _PLACE, "segment", ids))
-
-
-def document_places(connection: Connection, paths: Sequence[str]) -> list[tuple[str, int, int, int]]:
-    """The same of some documents."""
-    return list(_select(connection, _PLACE, "path", paths))
-
-
-def move_documents(connection: Connection, moves: Iterable[tuple[int, int, int]]) -> None:
-    """Give documents their new (segment, place); the last of each triple is the document's key."""
-    connection.executemany("UPDATE documents SET segment = ?, place = ? WHERE id = ?", moves)
-
-
 def clear(connection: Connection) -> None:
     for table in (*OF_DOCUMENTS, "documents", "segments", "skipped"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')")
 
 
-def warnings(connection: Connection) -> dict[str, str]:
-    """What was odd about reading documents, by path."""
-    return dict(connection.execute("SELECT path, warning FROM documents WHERE warning != '' ORDER BY path"))
+def select(connection: Connection, what: str, column: str, values: Sequence[Any]) -> Iterator[Any]:
+    """The rows whose column has one of these values, however many there are."""
+    for some in portions(values):
+        yield from connection.execute(f"SELECT {what} WHERE {column} IN ({marks(some)})", some)
 
 
-def replace_skipped(connection: Connection, skipped: Iterable[Skipped]) -> None:
-    connection.execute("DELETE FROM skipped")
-    connection.executemany(
-        "INSERT INTO skipped VALUES (?, ?, ?)", ((item.path, item.reason, item.detail) for item in skipped)
-    )
-
-
-def skipped(connection: Connection) -> tuple[Skipped, ...]:
-    rows = connection.execute("SELECT path, reason, detail FROM skipped ORDER BY path")
-    return tuple(Skipped(*row) for row in rows)
-
-
-def _marks(values: Sequence[Any]) -> str:
+def marks(values: Sequence[Any]) -> str:
+    """A question mark for each value."""
     return ", ".join("?" * len(values))
 
 
-def _portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """As many values at a time as a statement takes."""
     for start in range(0, len(values), _VARIABLES):
         yield values[start : start + _VARIABLES]
+
+
+def texts_of(stored: str) -> tuple[str, ...]:
+    """A list of texts as it is kept in a column; most are empty."""
+    return tuple(json.loads(stored)) if stored else ()
+
+
+def stored_texts(texts: Sequence[str]) -> str:
+    return json.dumps(texts) if texts else ""

@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Prepared
-from tamis.engine.embedded import concepts, store, vectors, words
+from tamis.engine.embedded import (
+    checksums,
+    concepts,
+    store,
+    stored_documents,
+    stored_links,
+    stored_segments,
+    vectors,
+    words,
+)
 from tamis.engine.embedded.arrays import private, sync_folder
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.merging import merged_files, merging_cost, segments_to_merge
@@ -27,7 +36,7 @@ from tamis.engine.embedded.segment import (
     with_dead,
     write_segment,
 )
-from tamis.engine.embedded.store import SegmentRecord
+from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.errors import BadFolder, IndexDamaged, StorageFault, storage_faults
 from tamis.failpoints import reached
 from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
@@ -74,17 +83,17 @@ class Writer:
 
     @property
     def documents(self) -> int:
-        return store.count(self.connection)[0]
+        return stored_documents.count(self.connection)[0]
 
     @property
     def facts(self) -> dict[str, Any]:
         return store.facts(self.connection)
 
     def file_states(self) -> dict[str, FileState]:
-        return store.file_states(self.connection)
+        return stored_documents.file_states(self.connection)
 
     def dates(self) -> dict[str, float]:
-        return store.dates(self.connection)
+        return stored_documents.dates(self.connection)
 
     def describe(self, values: Mapping[str, Any]) -> None:
         """Record facts about the index that are no generation of their own."""
@@ -100,13 +109,13 @@ class Writer:
 
     def clear(self) -> None:
         with self._transaction():
-            self._obsolete += [record.folder for record in store.segments(self.connection)]
+            self._obsolete += [record.folder for record in stored_segments.segments(self.connection)]
             store.clear(self.connection)
 
     def put(self, batch: Sequence[Prepared], pending: int) -> None:
         """Add documents, in place of those with the same paths."""
         ordered = sorted(batch, key=lambda prepared: prepared.document.path)
-        first = store.next_chunk(self.connection)
+        first = stored_documents.next_chunk(self.connection)
         folder = write_segment(self.directory / "segments", _segment_files(ordered, first, self.boosts))
         reached("put.written")
         with self._generation(pending=pending):
@@ -121,16 +130,16 @@ class Writer:
 
     def waiting(self) -> list[Waiting]:
         """The documents that have no vectors yet."""
-        return [Waiting(*row) for row in store.pending_documents(self.connection)]
+        return [Waiting(*row) for row in stored_segments.pending_documents(self.connection)]
 
     def texts_of(self, paths: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
-        return store.texts_to_embed(self.connection, paths)
+        return stored_documents.texts_to_embed(self.connection, paths)
 
     def embed(self, vectors_of: Mapping[str, NDArray[np.float32]]) -> None:
         """Give documents their vectors: their rows move, as they are, to a segment that has some."""
-        documents = sorted(store.document_places(self.connection, list(vectors_of)))
+        documents = sorted(stored_segments.document_places(self.connection, list(vectors_of)))
         held = {segment for _, _, segment, _ in documents}
-        records = [record for record in store.segments(self.connection) if record.id in held]
+        records = [record for record in stored_segments.segments(self.connection) if record.id in held]
         files = merged_files([Segment(self.directory, record) for record in records], documents)
         together = np.concatenate([vectors_of[path] for path, *_ in documents])
         files["vectors"] = vectors.encode(together)
@@ -150,7 +159,7 @@ class Writer:
     def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
         """Record new times of files whose content is as it was."""
         with self._transaction():
-            moved = [store.update_state(self.connection, *file) for file in files]
+            moved = [stored_documents.update_state(self.connection, *file) for file in files]
             self._sum_up([path for path, _, _ in files])
             if any(moved):
                 self._count_generation()
@@ -159,7 +168,7 @@ class Writer:
         """Every file is in: nothing is pending but vectors. `facts` are what the next run wants to know."""
         self.tidy()
         with self._transaction():
-            store.replace_skipped(self.connection, skipped)
+            stored_documents.replace_skipped(self.connection, skipped)
             store.set_facts(self.connection, {**facts, "pending": 0, "built_at": time.time()})
 
     def tidy(self) -> None:
@@ -203,43 +212,43 @@ class Writer:
             "warning": storable(document.warning),
             **prepared.state._asdict(),
         }
-        key = store.add_document(self.connection, columns)
+        key = stored_documents.add_document(self.connection, columns)
         chunks = [(first + at, chunk, text_hash(chunk.content)) for at, chunk in enumerate(document.chunks)]
-        store.add_chunks(self.connection, key, chunks)
+        stored_documents.add_chunks(self.connection, key, chunks)
         if document.parents:
-            store.add_parents(self.connection, key, document.parents)
+            stored_documents.add_parents(self.connection, key, document.parents)
         if document.links:
             links = [(link, key_of(link, document.path)) for link in document.links]
-            store.add_links(self.connection, key, [(link, name) for link, name in links if name])
-        store.add_names(self.connection, key, names_of(document.path, document.front.aliases))
+            stored_links.add_links(self.connection, key, [(link, name) for link, name in links if name])
+        stored_links.add_names(self.connection, key, names_of(document.path, document.front.aliases))
         return first + len(chunks)
 
     def _sum_up(self, paths: Sequence[str]) -> None:
-        keys = [key for _, key, _, _ in store.document_places(self.connection, paths)]
-        store.set_sums(self.connection, keys)
+        keys = [key for _, key, _, _ in stored_segments.document_places(self.connection, paths)]
+        checksums.set_sums(self.connection, keys)
 
     def _bury(self, paths: Sequence[str]) -> None:
-        self._mark_dead(store.remove_documents(self.connection, paths))
+        self._mark_dead(stored_documents.remove_documents(self.connection, paths))
 
     def _mark_dead(self, gone: Sequence[tuple[int, int]]) -> None:
         places: dict[int, list[int]] = {}
         for segment, place in gone:
             places.setdefault(segment, []).append(place)
-        for record in store.segments(self.connection):
+        for record in stored_segments.segments(self.connection):
             if record.id in places:
-                store.set_dead(self.connection, record.id, with_dead(record, places[record.id]))
+                stored_segments.set_dead(self.connection, record.id, with_dead(record, places[record.id]))
 
     def _register(self, folder: str, rows: int, documents: int, dimension: int) -> int:
         none_dead = pack_dead(np.zeros(documents, np.bool_))
-        return store.add_segment(self.connection, folder, rows, documents, none_dead, dimension)
+        return stored_segments.add_segment(self.connection, folder, rows, documents, none_dead, dimension)
 
     def _move(self, segment: int, documents: Sequence[tuple[str, int, int, int]]) -> None:
         moves = ((segment, place, key) for place, (_, key, _, _) in enumerate(documents))
-        store.move_documents(self.connection, moves)
+        stored_segments.move_documents(self.connection, moves)
 
     def _merge(self, most: int) -> None:
         """Rows with vectors and rows that still wait for theirs stay apart."""
-        records = store.segments(self.connection)
+        records = stored_segments.segments(self.connection)
         for dimension in {record.dimension for record in records}:
             alike = [record for record in records if record.dimension == dimension]
             costs = {record.id: merging_cost(self.directory, record) for record in alike}
@@ -248,12 +257,12 @@ class Writer:
     def _merge_all(self, chosen: Sequence[SegmentRecord], dimension: int) -> None:
         if not chosen:
             return
-        documents = sorted(store.segment_paths(self.connection, [record.id for record in chosen]))
+        documents = sorted(stored_segments.segment_paths(self.connection, [record.id for record in chosen]))
         merged = merged_files([Segment(self.directory, record) for record in chosen], documents)
         folder = write_segment(self.directory / "segments", merged) if documents else ""
         reached("merge.written")
         with self._generation():
-            store.drop_segments(self.connection, [record.id for record in chosen])
+            stored_segments.drop_segments(self.connection, [record.id for record in chosen])
             if documents:
                 rows = len(merged["rows"]["chunk"])
                 self._move(self._register(folder, rows, len(documents), dimension), documents)
@@ -294,7 +303,7 @@ def open_for_writing(
             _discard(directory)
         connection = store.open_writer(directory)
         try:
-            records = store.segments(connection)
+            records = stored_segments.segments(connection)
             _clear_up(directory, records)
             _check_segments(directory, records)
             yield Writer(directory, connection, boosts, memory)

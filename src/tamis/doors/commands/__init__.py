@@ -1,0 +1,1 @@
+"""The commands, by subject. What they share: `options`, `opening` a corpus, and `output`."""

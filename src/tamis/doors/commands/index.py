@@ -1,0 +1,143 @@
+"""`tamis index`, `rebuild-index`, `watch` and `migrate`: what writes an index."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from tamis.doors.commands.opening import asks, settings_of, watching, with_all_files
+from tamis.doors.commands.options import json_option, quiet_option, root_argument, shared_options, yes_option
+from tamis.doors.commands.output import print_json, print_lines
+
+
+@click.command()
+@root_argument
+@click.option(
+    "--dry-run", is_flag=True, help="Only list what would be indexed and what skipped, with reasons."
+)
+@yes_option
+@json_option
+@quiet_option
+@shared_options
+def index(root: str, *, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Bring the index of ROOT up to date with its files.
+
+    Exits with 1 when there is nothing to search afterwards or a file could not be read.
+    """
+    if dry_run:
+        return _dry_run(root, options, as_json=as_json)
+    return _build(root, options, as_json=as_json, quiet=quiet, anew=False)
+
+
+@click.command("rebuild-index")
+@root_argument
+@yes_option
+@json_option
+@quiet_option
+@shared_options
+def rebuild_index(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Make the index of ROOT anew: after damage, an upgrade, or with another --model.
+
+    Searches see the old index until the new one is whole, unless the old one is damaged or of
+    another format: that is replaced at once.
+    """
+    return _build(root, options, as_json=as_json, quiet=quiet, anew=True)
+
+
+def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, anew: bool) -> int:
+    from tamis.doors.render import report
+
+    done = with_all_files(root, options, quiet, lambda corpus: corpus.rebuild() if anew else corpus.refresh())
+    if as_json:
+        print_json(done.to_dict())
+    elif not quiet:
+        print_lines(report(done))
+    unreadable = done.skipped_by_reason.get("unreadable", 0)
+    if not done.indexed + done.unchanged and not quiet:
+        click.echo("nothing to search: no text files were found", err=True)
+    return 1 if unreadable or not done.indexed + done.unchanged else 0
+
+
+def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
+    from tamis.doors.plain import visible
+    from tamis.ingest.walk import checked_root
+    from tamis.survey import survey
+
+    settings = settings_of(root, options)
+    indexed, skipped = survey(checked_root(root), settings)
+    if as_json:
+        reasons = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped]
+        print_json({"seen": len(indexed) + len(skipped), "indexed": indexed, "skipped": reasons})
+    else:
+        left_out = [f"skipped: {s.path}: {s.reason}" + (f", {s.detail}" if s.detail else "") for s in skipped]
+        print_lines(map(visible, (*indexed, *left_out)))
+    return 0 if indexed else 1
+
+
+@click.command()
+@root_argument
+@click.option("--poll", is_flag=True, help="Look every watch.poll_ms: for network file systems and the like.")
+@click.option(
+    "--debounce", type=int, metavar="MS", help="Index after MS milliseconds of quiet (default 200)."
+)
+@yes_option
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each event.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@shared_options
+def watch(root: str, *, poll: bool, debounce: int | None, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Keep the index of ROOT up to date while its files change, until Ctrl-C or SIGTERM (exit code 0).
+
+    Exits with 1 when another process watches ROOT already. ROOT may go and come back meanwhile.
+    """
+    from pathlib import Path
+
+    from tamis.configuration import user_file
+    from tamis.doors.progress import progress_for
+    from tamis.doors.watch import Commentary, keep_watch
+    from tamis.ingest.roots import chosen_roots
+    from tamis.live import LiveCorpus
+
+    (folder,) = chosen_roots((root,), "tamis watch ")
+    if asks():  # before it begins: nobody sits at a watch to be asked
+        with_all_files(str(folder), options, quiet, lambda corpus: corpus.exists() or corpus.count_files())
+    flags = options | {"watch.poll": poll or None, "watch.debounce_ms": debounce}
+    settings, config = settings_of(str(folder), flags), options["config"]
+    commentary = Commentary(None if quiet else progress_for(sys.stderr.isatty()), as_json=as_json)
+    place = Path(options["index_dir"]) if options["index_dir"] else None
+    live = LiveCorpus(folder, settings, place, commentary, commentary.tell)
+    also = (*([Path(config)] if config else []), user_file(os.environ))
+    return keep_watch(live, commentary, lambda: settings_of(str(folder), flags), also)
+
+
+@click.command()
+@root_argument
+@click.option("--to", metavar="URL", help="Copy the index on this machine to this Qdrant server.")
+@click.option("--from", "source", metavar="URL", help="Copy from this Qdrant server to this machine.")
+@click.option("--config", metavar="FILE", help="Read this instead of the root's tamis.toml.")
+@click.option("--index-dir", metavar="DIR", help="Where the local index is kept (default: .tamis in ROOT).")
+@json_option
+@quiet_option
+def migrate(
+    root: str, *, to: str | None, source: str | None, as_json: bool, quiet: bool, **options: Any
+) -> int:
+    """Copy the index of ROOT to a Qdrant server, or from one, without embedding anything again.
+
+    What is there for ROOT is replaced when the copy is whole, and stays until then (docs/cluster.md).
+    """
+    from tamis.corpus import index_directory
+    from tamis.doors.render import report
+    from tamis.ingest.walk import checked_root
+    from tamis.migrate import migrate as copy
+
+    if bool(to) == bool(source):
+        raise click.UsageError("give either --to URL or --from URL")
+    folder, settings = checked_root(root), settings_of(root, options | {"engine": to or source})
+    place = index_directory(folder, settings, options["index_dir"])
+    with watching(quiet) as progress:
+        done = copy(folder, place, settings, progress, to_server=bool(to))
+    if as_json:
+        print_json(done.to_dict())
+    elif not quiet:
+        print_lines(report(done))
+    return 0
