@@ -7,10 +7,12 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from installed import pages, serving
 
 import clusters
 from conftest import open_corpus, test_settings, write_files
@@ -111,6 +113,19 @@ def test_status_and_a_second_run(server, tmp_path):
     again = json.loads(run("index", str(root), "--engine", server.url, "--json").stdout)
     assert (again["indexed"], again["removed"], again["unchanged"]) == (1, 1, 3)
     assert "only an index on this machine" in str(run("doctor", str(root), "--engine", server.url).exception)
+
+
+def test_the_page_is_served_from_the_server(server, tmp_path):
+    """Nothing is indexed on this machine, and the API answers all the same."""
+    root = root_of(tmp_path)
+    run("index", str(root), "--engine", server.url, "--model", "hashing", "-q")
+    with (
+        serving(*pages(root), "--engine", server.url) as address,
+        urlopen(f"{address.rstrip('/')}/api/v1/search?q=retry", timeout=60) as response,
+    ):
+        found = json.load(response)
+    assert found["results"]
+    assert not (root / ".tamis").exists()
 
 
 def test_a_search_does_not_index(server, tmp_path):

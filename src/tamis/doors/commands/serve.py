@@ -2,12 +2,15 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tamis.doors.commands.options import FOLDER, shared_options
+
+if TYPE_CHECKING:
+    from tamis.folders import Folder
 
 
 @click.command()
@@ -31,10 +34,7 @@ def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **op
     A client starts this by itself; see docs/mcp.md. Nothing is indexed before the first question; from then
     on, files are watched (server.watch).
     """
-    from tamis.folders import served
-
-    given = {name: options[name] for name in ("model", "config", "index_dir", "engine")}
-    folders = served(roots, **given)
+    folders = _folders(roots, options)
     _log_to(log_file)
     from tamis.doors.serve import serve_http, serve_stdio
 
@@ -63,14 +63,18 @@ def serve(
 
     Files are indexed as they change. See docs/web.md and docs/http.md.
     """
-    from tamis.folders import served
-
-    folders = served(roots, **{name: options[name] for name in ("model", "config", "index_dir")})
+    folders = _folders(roots, options)
     _log_to(log_file)
     from tamis.doors.listen import Address
     from tamis.doors.serve import serve_pages
 
     return serve_pages(folders, Address(host, port), options["token"], options["allow_host"], shown=shown)
+
+
+def _folders(roots: Sequence[str], options: Mapping[str, Any]) -> "tuple[Folder, ...]":
+    from tamis.folders import served
+
+    return served(roots, **{name: options[name] for name in ("model", "config", "index_dir", "engine")})
 
 
 def _log_to(file: str | None) -> None:

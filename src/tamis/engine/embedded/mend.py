@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from tamis.failpoints import reached
 from tamis.model import Repair
 
 Waiting = Callable[[str], None]
-
-_BESIDE: Final = ("-journal", "-wal", "-shm")
 
 
 def mend(directory: Path, timeout: float, waiting: Waiting, repairs: Sequence[Repair]) -> int:
@@ -120,7 +117,7 @@ def _take_over(directory: Path, aside: Path) -> None:
     for folder in new:
         folder.rename(directory / "segments" / folder.name)
         reached("aside.moved")
-    for end in _BESIDE:
+    for end in store.BESIDE:
         (directory / f"index.db{end}").unlink(missing_ok=True)
         reached("aside.unlogged")
     (aside / "index.db").replace(directory / "index.db")

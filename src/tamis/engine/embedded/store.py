@@ -40,7 +40,7 @@ SCHEMA_VERSION: Final = 4
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
 _BUSY_MS: Final = 5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 _SHARED_MEMORY: Final = 65_536  # bytes; what SQLite maps beside a database comes in halves of this
-_BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
+BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
 _FACTS: Final = ("generation", "pending", "built_at", "identity")  # that every index has
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
@@ -144,7 +144,7 @@ def _read_only(directory: Path) -> str:
 def model_of(directory: Path) -> str:
     """The model an index was made with, as far as even a damaged one tells."""
     try:
-        with closing(sqlite3.connect(directory / "index.db")) as connection:
+        with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
             row = connection.execute("SELECT value FROM facts WHERE name = 'model'").fetchone()
     except (sqlite3.Error, UnicodeDecodeError):
         return ""
@@ -176,7 +176,7 @@ def _create(file: Path) -> None:
     What a database that was here before has left goes first: SQLite would take its log for ours.
     """
     partial = file.with_name("index.db.partial")
-    for name in (partial.name, *(f"{name}{end}" for name in (file.name, partial.name) for end in _BESIDE)):
+    for name in (partial.name, *(f"{name}{end}" for name in (file.name, partial.name) for end in BESIDE)):
         file.with_name(name).unlink(missing_ok=True)
     os.close(
         private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
