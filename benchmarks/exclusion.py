@@ -1,10 +1,11 @@
-"""What excluding costs: searches with 0 to 99 % of the files left out, against none; and workspaces.
+"""What excluding costs: searches with 0 to 99 % of the files left out, against none; tags; and workspaces.
 
     python benchmarks/exclusion.py [--corpus FOLDER] [--chunks 100000] [--rounds 12]
 
 Exclusion lists name single files (`excluded_files`), the form that other engines suffer from most. Times
 are medians of searches without the question's embedding, run in turns; `first` is the first search with a
-list, which also evaluates it. Results and rows looked at are counted.
+list, which also evaluates it. Results and rows looked at are counted. Every page has one tag that all have,
+and one that a tenth has.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 from material import MixedEmbedder, large_root, seconds, settings_for, some_of, write_corpus
 from tamis.build import build
 from tamis.engine.embedded.reader import Reader
-from tamis.filters import EVERYTHING, File, Filter, Workspace
+from tamis.filters import EVERYTHING, File, Filter, Tag, Workspace
 from tamis.model import embedding_text
 from tamis.models.embed import load_embedder
 from tamis.progress import Silent
@@ -26,6 +27,12 @@ from tamis.settings import SearchSettings
 from tamis.survey import documents
 
 SHARES = (0, 10, 20, 50, 90, 99)
+TAGS: dict[str, Filter] = {
+    "none": EVERYTHING,
+    "all's tag": Tag("everywhere"),
+    "a tenth's": Tag("tenth0"),
+    "both tags": Tag("everywhere") & Tag("tenth0"),
+}
 QUERIES = ("configure a runner", "delete a repository", "authentication token", "billing for teams")
 
 
@@ -38,7 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         corpus = write_corpus(work / "corpus", given.corpus)
-        root = large_root(corpus, work, given.chunks)
+        root = tagged(large_root(corpus, work, given.chunks))
         settings = settings_for(root, "")
         small = some_of(corpus, work / "seeds", 40)
         texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:300]
@@ -50,7 +57,15 @@ def main() -> None:
             random.Random(3).shuffle(paths)
             print(f"{snapshot.state.chunks} chunks in {len(paths)} files")
             measure(snapshot, vectors, exclusions(paths), given.rounds)
+            measure(snapshot, vectors, TAGS, given.rounds)
             workspaces(snapshot, vectors, given.rounds)
+
+
+def tagged(root: Path) -> Path:
+    for number, file in enumerate(sorted(root.rglob("*.md"))):
+        with file.open("a", encoding="utf-8") as page:
+            page.write(f"\n\n#everywhere #tenth{number % 10}\n")
+    return root
 
 
 def exclusions(paths: list[str]) -> dict[str, Filter]:

@@ -43,9 +43,13 @@ def pytest_configure() -> None:
 
 
 def load_benchmark(name: str) -> ModuleType:
-    """A script of benchmarks/ as a module, without its folder on the path: names there are plain words."""
-    file = Path(__file__).resolve().parents[1] / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", file)
+    return load_script(f"benchmarks/{name}.py")
+
+
+def load_script(path: str) -> ModuleType:
+    """A script of this project as a module, without its folder on the path: names there are plain words."""
+    file = Path(__file__).resolve().parents[1] / path
+    spec = importlib.util.spec_from_file_location(path.removesuffix(".py").replace("/", "_"), file)
     assert spec and spec.loader
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 from tamis.languages import ChunkType, without_known_extension
 
 INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
+MOST_PLACES: Final = 20  # that JSON lists of those a result stands for: there may be thousands of copies
 
 Lane = Literal["meaning", "words", "code", "links"]
 ScoreSource = Literal["fused", "rerank"]
@@ -246,7 +247,8 @@ class Result:
         if self.places is not None:
             shown["places"] = dict(self.places)
         if self.also_in:
-            shown["also_in"] = [place.to_dict() for place in self.also_in]
+            shown["also_in"] = [place.to_dict() for place in self.also_in[:MOST_PLACES]]
+            shown["also_in_count"] = len(self.also_in)
         return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tamis.arguments import archived_by
 from tamis.build import ignore_options, make_plan
@@ -14,6 +14,8 @@ from tamis.ingest.read import Source, read
 from tamis.ingest.walk import describe
 from tamis.model import Document, Facts, Skipped, WhyNot
 from tamis.settings import Settings
+
+OUTSIDE: Final = "outside the root"
 
 
 def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped]]:
@@ -34,12 +36,18 @@ def documents(root: Path, settings: Settings) -> Iterator[Document]:
 
 
 def explain_paths(root: Path, settings: Settings, paths: Sequence[str]) -> list[dict[str, Any]]:
-    """For each path: is it ignored, is it archived, and which rule from which file and line decided."""
+    """For each path: is it ignored, is it archived, and which rule from which file and line decided.
+
+    What lies outside the root is not indexed: it counts as ignored, by a rule that stands in no file.
+    """
     archived = archived_by(settings)
     return [_explained(root, settings, archived, path) for path in paths]
 
 
 def _explained(root: Path, settings: Settings, archived: Archived, path: str) -> dict[str, Any]:
+    if _is_outside(root, path):
+        nobody = {"rule": OUTSIDE, "source": None, "line": None}
+        return {"path": path, "ignored": True, "archived": False} | nobody
     verdict = explain(root, ignore_options(settings), path)
     inside = os.path.relpath(root / path, root).replace(os.sep, "/")
     is_folder = path.endswith("/") or os.path.isdir(root / path)  # archived if a file in it would be
@@ -53,6 +61,14 @@ def _explained(root: Path, settings: Settings, archived: Archived, path: str) ->
     }
 
 
+def _is_outside(root: Path, path: str) -> bool:
+    """Whether it leads out of the root, by its own names or over a link."""
+    try:
+        return os.path.relpath(os.path.realpath(root / path), root).split(os.sep)[0] == os.pardir
+    except ValueError:  # a character that no path can have
+        return False
+
+
 def why_not_indexed(root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]) -> WhyNot:
     """Why a file that no document stands for is not in the index. `skipped` is what the last run left out."""
     given = path if os.path.lexists(root / path) else path.strip().replace("\\", "/")
@@ -64,7 +80,7 @@ def why_not_indexed(root: Path, settings: Settings, path: str, skipped: Mapping[
         return WhyNot(path, "no such file")
     inside = os.path.relpath(file, root)
     if inside.split("/")[0] == "..":
-        return WhyNot(path, "outside the root", f"the root is {root}")
+        return WhyNot(path, OUTSIDE, f"the root is {root}")
     verdict = explain(root, ignore_options(settings), inside)
     if verdict.ignored:
         return WhyNot(inside, "ignored", describe(verdict))

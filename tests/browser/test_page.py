@@ -92,6 +92,16 @@ def test_facets_and_chips_are_one_filter(opened, shop):
     assert "docs/refunds.md" not in paths(page)
 
 
+def test_many_copies_are_one_card(opened):
+    """All places are counted, the first twenty are listed, and that there are more is said."""
+    for address in started({f"{n:02}.md": "# Hay\n\nA gift of hay.\n" for n in range(30)}):
+        page = opened(address).go("/?q=gift+of+hay")
+        assert paths(page) == ["00.md"]
+        also = page.locator(".card .foot span", has_text="also in 29 places")
+        listed = (also.get_attribute("title") or "").split("\n")
+        assert listed == [*(f"{n:02}.md:1" for n in range(1, 21)), "\N{HORIZONTAL ELLIPSIS}"]
+
+
 def test_archived_documents_on_demand(opened, shop):
     page = opened(shop).go("/?q=refunds+month")
     assert "archive/old.md" not in paths(page)

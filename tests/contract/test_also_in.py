@@ -5,6 +5,9 @@ import json
 import click
 import pytest
 
+from served import answer as answer_of
+from served import text
+from sites import site_of
 from tamis.doors.cli import main
 from tamis.doors.render import answer
 from tamis.model import Place
@@ -37,7 +40,8 @@ def test_same_text_and_near_text_are_named(corpus_of):
 def test_as_json_only_where_there_is_something_to_say(corpus_of):
     best, other = corpus_of(FILES, **ON).search("retries limited to three").to_dict()["results"]
     assert best["also_in"][0] == {"path": "docs/b.md", "start_line": 4, "end_line": 6}
-    assert "also_in" not in other
+    assert best["also_in_count"] == len(best["also_in"]) == 3
+    assert not {"also_in", "also_in_count"} & set(other)
     json.dumps(best)
 
 
@@ -51,6 +55,36 @@ def test_as_text(corpus_of):
     assert "   also in 8 places: 1.md:1, 2.md:1, 3.md:1, ..." in lines(
         {f"{n}.md": TEXT for n in range(9)}, model__name="none"
     )
+
+
+def test_of_many_places_some_are_listed_and_all_are_counted(corpus_of):
+    """The same twenty every time, the first by path and position; from Python all of them."""
+    corpus = corpus_of({f"{n:02}.md": TEXT for n in range(70)}, model__name="none")
+    best, *others = corpus.search("retries limited to three").results
+    assert (best.path, others) == ("00.md", [])
+    assert [place.path for place in best.also_in] == [f"{n:02}.md" for n in range(1, 70)]
+    plain = best.to_dict()
+    assert [place["path"] for place in plain["also_in"]] == [f"{n:02}.md" for n in range(1, 21)]
+    assert plain["also_in_count"] == 69
+    kept = corpus.search("retries limited to three", excluded_files=["01.md", "30.md"]).results[0].to_dict()
+    assert [place["path"] for place in kept["also_in"]] == [f"{n:02}.md" for n in range(2, 22)]
+    assert kept["also_in_count"] == 67
+
+
+def test_for_agents_and_over_http(tmp_path):
+    """Each door lists as many as it has room for, and counts them all."""
+    files = {f"{n:02}.md": TEXT for n in range(30)} | {"e.md": FILES["e.md"]}
+    site = site_of(tmp_path / "docs", files, model__name="none")
+    try:
+        said = site.get("/search", q="retries limited")["results"][0]
+        (told,) = answer_of(site.desk, query="retries limited")["results"]
+        lines = text(site.desk, query="retries limited").splitlines()
+    finally:
+        site.close()
+    assert [place["path"] for place in said["also_in"]] == [f"{n:02}.md" for n in range(1, 21)]
+    assert said["also_in_count"] == told["also_in_count"] == 29
+    assert told["also_in"] == ["01.md:1", "02.md:1", "03.md:1"]
+    assert "also in 29 places: 01.md:1, 02.md:1, 03.md:1, ..." in lines
 
 
 def test_at_the_command_line(corpus_of, capsys):

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,55 @@ def test_hidden_by_default_and_shown_on_request(corpus):
     shown = by_path(corpus.search("alpha", limit=100, exclude_archived=False))
     assert set(shown) == set(FILES)
     assert {path for path, result in shown.items() if result.is_archived} == set(PENALTIES)
+
+
+def test_an_archived_result_says_where_it_is(corpus):
+    """C17; R001-026: `is_archived` on every result; an archived one's path is its `file_path`."""
+    results = corpus.search("alpha", limit=100, exclude_archived=False).to_dict()["results"]
+    assert {result["path"]: result["is_archived"] for result in results} == {
+        path: path in PENALTIES for path in FILES
+    }
+    for result in results:
+        assert result["file_path"] == str(corpus.root / result["path"])
+
+
+def test_six_layers_together(tmp_path):
+    """R001-002, R001-076: an ignore file, a mark on what is archived, a filter when one asks, nothing indexed
+    that is ignored, fusion of several lanes, and a boost for what is recent beside the archive's penalty."""
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    files = {
+        ".graphragignore": "secret/\n",
+        "secret/plan.md": "alpha plan",
+        "new.md": f"---\nmodified: {today}\n---\nalpha plan of ours",
+        "old.md": "---\nmodified: 2001-01-01\n---\nalpha plan of theirs",
+        ".archive/plan.md": "---\nmodified: 2001-01-01\n---\nalpha plan of once",
+    }
+    with open_corpus(write_files(tmp_path, files), search__recency_profile="code") as corpus:
+        assert corpus.status().skipped_by_reason["ignored"] >= 1
+        assert paths(corpus.search("alpha plan")) == {"new.md", "old.md"}
+        shown = by_path(corpus.search("alpha plan", exclude_archived=False))
+    assert set(shown) == {"new.md", "old.md", ".archive/plan.md"}
+    assert {path for path, result in shown.items() if result.is_archived} == {".archive/plan.md"}
+    for result in shown.values():
+        assert {"meaning", "words"} <= {evidence.lane for evidence in result.evidence}
+    assert [result.boosts for result in shown.values()] == [
+        {"recency": 1.5}, {"recency": 0.5}, {"recency": 0.5, "archive": 0.5},
+    ]  # fmt: skip
+
+
+def test_all_of_it_can_be_switched_off(tmp_path):
+    """R001-066: then everything is indexed and nothing counts less. (What matching costs is measured:
+    docs/benchmarks.md, Words first.)"""
+    files = {path: f"alpha {path}" for path in ("a.md", "archive/b.md", "build/c.md", "node_modules/d.js")}
+    root = write_files(tmp_path, files)
+    with opened(root, {}) as corpus:
+        assert ask(corpus) == {"a.md"}
+        assert ask(corpus, exclude_archived=False) == {"a.md", "archive/b.md"}, "with the flag"
+    off = {"GRAPHRAG_DEFAULT_EXCLUSIONS": "false", "GRAPHRAG_ARCHIVE_PATTERNS": ""}
+    with opened(root, off) as corpus:
+        found = corpus.search("alpha", limit=100)
+        assert paths(found) == set(files)
+        assert not any(result.is_archived or "archive" in result.boosts for result in found.results)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +429,12 @@ def test_the_seeds_own_examples(corpus_of):
     for path in (*SEED_OUT, *SEED_IN):
         given = str(corpus.root / path)
         assert explain_paths(corpus.root, corpus.settings, [given])[0]["ignored"] == verdicts[path]["ignored"]
-    assert not explain_paths(corpus.root, corpus.settings, ["/elsewhere/.archive/x.py"])[0]["ignored"]
+    elsewhere = explain_paths(corpus.root, corpus.settings, ["/elsewhere/.archive/x.py"])[0]
+    assert (elsewhere["archived"], elsewhere["rule"], elsewhere["source"]) == (
+        False,
+        "outside the root",
+        None,
+    )
     # Three results, one of them archived: two are kept, none of them from the archive.
     three = [".archive/old_code.py", *SEED_IN]
     kept = ask(corpus, include_patterns=[f"/{path}" for path in three], filter="-archived")

@@ -398,3 +398,34 @@ def test_an_empty_index_has_an_empty_vocabulary(tmp_path):
         corpus.refresh()
         assert corpus.search("once").expansion == ()
         assert not hint(corpus)
+
+
+def test_what_is_read_off_a_document_and_where_it_is_kept(tmp_path):
+    """R002-176: passages, code blocks, front matter and links; found by vectors, words, names, links and by
+    the vocabulary, each of them kept by itself."""
+    page = (
+        "---\ntitle: Billing\nkeywords: [invoice]\n---\n# Billing\n\nRetries of a charge, see [[other]].\n\n"
+        "```python\ndef charge_card():\n    return 1\n```\n"
+    )
+    root = write_files(tmp_path, {"billing.md": page, "other.md": "Retries of an invoice.\n"})
+    with open_corpus(root, **ON) as corpus, Reader(corpus.directory).snapshot() as snapshot:
+        everything = snapshot.allow(f.EVERYTHING)
+
+        def found(hits) -> set[tuple[str, str]]:
+            passages = snapshot.passages([hit.key for hit in hits]).values()
+            return {(each.path, each.chunk_type) for each in passages}
+
+        text, block, other = ("billing.md", "documentation"), ("billing.md", "code_block"), "other.md"
+        assert found(snapshot.meaning(embed("retries"), everything, 9)) >= {text, block}
+        assert found(snapshot.words(["retri"], everything, 9)) == {text, (other, "documentation")}
+        assert text in found(snapshot.words(["invoic"], everything, 9)), "by its front matter"
+        assert block in found(snapshot.code(["charge_card"], everything, 9))
+        assert [(edge.source, edge.target) for edge in snapshot.links(["billing.md"], everything)] == [
+            ("billing.md", other)
+        ]
+        assert "retries" in {
+            each.term for each in snapshot.concepts(embed("retry"), everything, 9, 2, 99) or ()
+        }
+        kept = {file.name for file in (corpus.directory / "segments").rglob("*.bin")}
+        assert {"vectors.bin", "words.bin", "code.bin"} <= kept
+        assert any((corpus.directory / "concepts").iterdir())

@@ -12,7 +12,7 @@ import os
 import random
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -87,8 +87,8 @@ def git_answers(top: Path, paths: list[str]) -> dict[str, Answer]:
     }
 
 
-def our_answers(root: Path, paths: dict[str, bool]) -> dict[str, Answer]:
-    chains: dict[str, Rules | Verdict] = {"": open_rules(root, BARE)}
+def our_answers(root: Path, paths: dict[str, bool], options: IgnoreOptions = BARE) -> dict[str, Answer]:
+    chains: dict[str, Rules | Verdict] = {"": open_rules(root, options)}
 
     def chain(directory: str) -> Rules | Verdict:
         """The rules of a directory, or the verdict that ignores it."""
@@ -367,3 +367,19 @@ def test_random_layers(seed, repository, tmp_path, monkeypatch):
         ignored, source, line, pattern = theirs[f"outer/root/{path}"]
         source = names.get(source, source.removeprefix("outer/root/"))
         assert ours[path] == (ignored, source, line, pattern), path
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_ignore_file_of_our_own_is_read_as_git_reads_its(seed, repository, tmp_path):
+    """R001-003, C18, C19, C21: the lines of a `.gitignore`, as a `.graphragignore` where there is no git."""
+    case = random_case(seed)
+    lines = case.gitignores[""]
+    write(repository, replace(case, gitignores={"": lines}))
+    root = tmp_path / "root"
+    write(root, replace(case, gitignores={}))
+    (root / ".graphragignore").write_bytes(os.fsencode(lines))
+    theirs = git_answers(repository, list(case.paths))
+    ours = our_answers(root, case.paths, replace(BARE, ignore_file=".graphragignore"))
+    for path in case.paths:
+        ignored, source, line, pattern = theirs[path]
+        assert ours[path] == (ignored, source.replace(".gitignore", ".graphragignore"), line, pattern), path

@@ -17,6 +17,7 @@ from tamis.corpus import Corpus
 from tamis.errors import BadFilter, UsageError
 from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Found
+from tamis.models.hashing import HashingEmbedder
 from tamis.query import parse_filter
 
 
@@ -368,6 +369,39 @@ def test_a_score_that_is_none(wrong, corpus):
     assert "0 to 1" in caught.value.hint
 
 
+def test_types_tags_score_and_limit_at_once(corpus):
+    """C95, C96, C99, C100; R004-012, R004-022: any of the types, all of the tags, no less than the score, and
+    no more than the limit. (Rows of chunks that nobody has are found and mended by the doctor.)"""
+    asked = {"chunk_types": ["documentation", "definitions"], "tags": ["go", "code"]}
+    full = corpus.search("alpha docs", limit=100, **asked)
+    assert paths(full) == {"docs/a.md", "docs/b.md", "src/l.go"}
+    assert {result.chunk_type for result in full.results} == {"documentation", "definitions"}
+    scores = [result.score for result in full.results]
+    for least in scores:
+        found = corpus.search("alpha docs", limit=100, min_score=least, **asked)
+        assert [result.score for result in found.results] == [score for score in scores if score >= least]
+    for limit in (1, 2, 3):
+        found = corpus.search("alpha docs", limit=limit, **asked)
+        assert [result.path for result in found.results] == [result.path for result in full.results][:limit]
+
+
+def test_a_result_has_its_passage_and_how_near_it_is(corpus_of):
+    """R004-014: the text of the chunk; its similarity is the cosine, in the evidence of the meaning lane, and
+    `score` is made of it (X4)."""
+    files = {"a.md": "alpha beta gamma", "b.md": "alpha delta", "c.md": "omega"}
+    found = corpus_of(files, search__keyword_weight=0, search__max_hops=0).search("alpha beta")
+    embedder = HashingEmbedder()
+    question = embedder.embed_query("alpha beta").astype(float)
+    assert len(found.results) == 3
+    for result in found.results:
+        (evidence,) = result.evidence
+        (vector,) = embedder.embed_passages([f"{result.doc_id}\n\n{result.content}"])
+        assert result.content == files[result.path]
+        assert evidence.score == pytest.approx(float(question @ vector.astype(float)), abs=1e-6)
+    near = [result.evidence[0].score for result in found.results]
+    assert near == sorted(near, reverse=True)
+
+
 # --- Wrong kinds ----------------------------------------------------------------------------------
 
 WRONG: dict[str, list[Any]] = {
@@ -515,7 +549,8 @@ def test_the_filter_that_an_answer_names_is_the_filter(corpus, given):
 
 @pytest.mark.parametrize("limit", [1, 4, 5, 6, 50])
 def test_restrictive_filters_fill_the_answer(limit, tmp_path):
-    """C97; R004-025, R004-037: five files in two hundred have the tags, and five come."""
+    """C97; R004-006, R004-025, R004-037: five files in two hundred have the tags, five come, and none but
+    these five are looked at."""
     common = {f"n{number}.md": f"---\ntags: [common]\n---\nalpha alpha {number}" for number in range(195)}
     rare = {
         f"z{number}.md": f"---\ntags: [x, common, rare]\n---\nalpha {'filler ' * 20}{number}"

@@ -391,13 +391,16 @@ def test_native_looks_at_the_workspace_alone(space, inside, many):
         (0.25, 41, True),
     ],
 )
-def test_when_hybrid_asks_again(threshold, limit, again, many):
-    """C82, C84; R003-017, R003-032: fewer than this share of the limit, and it looks at all rows
-    too; that finds nothing new, because nothing was missed."""
+def test_when_hybrid_asks_again(threshold, limit, again, many, caplog):
+    """C82, C84; R003-017, R003-018, R003-032: fewer than this share of the limit, and it looks at all rows
+    too, with a line in the log; that finds nothing new, because nothing was missed."""
+    caplog.set_level("DEBUG", "tamis.search")
     flags = {"search__workspace_filtering": "hybrid", "search__fallback_threshold": threshold}
     with opened(many, SPACES, **flags) as corpus, opened(many, SPACES) as native:
         found = corpus.search("alpha", workspace="in", limit=limit)
         assert found.stats["scanned_chunks"] == 10 + 100 * again
+        said = f"10 results of {limit} wanted: asked again, filtered after"
+        assert caplog.messages == ([said] if again else [])
         assert essence(found) == essence(native.search("alpha", workspace="in", limit=limit))
         assert len(found.results) == min(limit, 10)
 

@@ -10,11 +10,14 @@ import click
 import pytest
 
 import tamis
+from conftest import load_script, open_corpus, write_files
 from tamis.doors.cli import cli
 from tamis.settings import ENVIRONMENT_NAMES, all_keys, environment_name
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+REQUIREMENTS = load_script("tools/write_requirements.py")
+PROOFS = REQUIREMENTS.proofs()
 
 
 def text_of(name: str) -> str:
@@ -98,6 +101,61 @@ def test_the_requirements_are_what_the_tests_say():
         encoding="utf-8",
     )
     assert printed.stdout == text_of("docs/requirements.md")
+
+
+def headings_of(page: str) -> set[str]:
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    return {line.lstrip("#").strip().replace("`", "") for line in text.splitlines() if line.startswith("#")}
+
+
+@pytest.mark.parametrize("line", REQUIREMENTS.table("settled.tsv"), ids=lambda line: line["row"])
+def test_what_settles_a_row_is_there(line):
+    """A row that exists and that no test holds, one way, places that exist, and words about it."""
+    assert line["row"] in {row["row"] for row in REQUIREMENTS.table("rows.tsv")}
+    assert line["row"] not in PROOFS, "a test holds it: take the line out of tools/settled.tsv"
+    assert line["how"] in {"benchmark", "decision", "docs"}
+    assert line["what"].endswith((".", ")"))
+    places = REQUIREMENTS.places(line)
+    for path, heading in places:
+        assert (ROOT / path).is_file(), path
+        text = text_of(path)
+        assert not heading or heading in (headings_of(text) if path.endswith(".md") else text), heading
+    if line["how"] == "benchmark":
+        pages = [text_of(path) for path, heading in places if heading and path.startswith("docs/")]
+        scripts = [path for path, _ in places if path.startswith(("benchmarks/", "src/tamis/measure/"))]
+        assert pages and scripts
+        assert all(path.startswith("src/") or any(path in page for page in pages) for path in scripts)
+
+
+def test_a_row_is_settled_once_and_every_row_a_test_carries_exists():
+    settled = [line["row"] for line in REQUIREMENTS.table("settled.tsv")]
+    assert settled == sorted(set(settled))
+    assert set(PROOFS) <= {row["row"] for row in REQUIREMENTS.table("rows.tsv")}
+
+
+def test_leaving_files_out_is_documented(tmp_path):
+    """R000-060, R000-084: the filter in the picture of the search, examples of every form of a path that do
+    what they say, and the argument wherever there are arguments."""
+    assert re.search(r"search: +text \+ filter ─ allowed rows ─┬", text_of("ARCHITECTURE.md"))
+    for page in ("README.md", "docs/search.md", "docs/mcp.md", "docs/http.md", "docs/python.md"):
+        assert "excluded_files" in text_of(page), page
+    assert "--exclude-file" in text_of("docs/cli.md")
+    shown = re.findall(r"^tamis search .* --exclude-file (\S+)  +#", text_of("docs/search.md"), re.MULTILINE)
+    files = ("README.md", "docs/README.md", "docs/api.md", "docs/api.rst", "docs/guide/api.md")
+    left_out = {
+        "README.md": {"README.md", "docs/README.md"},
+        "docs/api.md": {"docs/api.md"},
+        "./README.md": {"README.md"},
+        "~/project/docs/api.md": {"docs/api.md"},
+        "docs/api": {"docs/api.md", "docs/api.rst"},
+    }
+    assert shown == list(left_out)
+    root = write_files(tmp_path / "project", {path: f"refunds of {path}" for path in files})
+    with open_corpus(root, model__name="none") as corpus:
+        for written, gone in left_out.items():
+            given = written.replace("~/project", str(root))  # as a shell does it
+            found = corpus.search("refunds", limit=50, excluded_files=[given])
+            assert {result.path for result in found.results} == set(files) - gone, written
 
 
 def test_the_reference_is_what_the_code_says():

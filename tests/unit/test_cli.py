@@ -468,12 +468,35 @@ def test_explain_ignore(run):
     assert by_path["keep.log"]["rule"] == "!keep.log"
     assert by_path["archive/login.md"]["archived"] is True
     assert by_path["node_modules/x.js"]["source"] == "defaults"
-    assert [by_path[path]["ignored"] for path in ("docs/api.md", "missing.md", "../out.md")] == [False] * 3
+    assert [by_path[path]["ignored"] for path in ("docs/api.md", "missing.md")] == [False] * 2
     text = run("explain-ignore", "a.log", "docs/api.md", "archive/login.md").out.splitlines()
     assert text[0] == "a.log: ignored  by *.log (.gitignore:2)"
     assert text[1] == "docs/api.md: indexed"
     assert text[2].startswith("archive/login.md: archived")
     assert run("explain-ignore").code == 2
+
+
+def test_explain_ignore_of_what_lies_outside_the_root(run):
+    """It is not indexed, and no rule of a file says so; a rule of that name is another thing."""
+    write_files(Path.cwd(), {".gitignore": "outside the root\n", "outside the root": "", "docs/in.md": ""})
+    Path("way-out").symlink_to("..")
+    outside = ["../out.md", "..", "/etc/passwd", "docs/../../out.md", "way-out/out.md", "way-out"]
+    inside = ["outside the root", "docs/../docs/in.md", str(Path.cwd() / "docs/in.md"), "a..md"]
+    items = {item["path"]: item for item in run("explain-ignore", "--json", *outside, *inside).json}
+    for path in outside:
+        assert items[path] == {
+            "path": path,
+            "ignored": True,
+            "archived": False,
+            "rule": "outside the root",
+            "source": None,
+            "line": None,
+        }
+    assert [items[path]["ignored"] for path in inside] == [True, False, False, False]
+    text = run("explain-ignore", *outside, *inside).out.splitlines()
+    assert text[: len(outside)] == [f"{path}: outside the root" for path in outside]
+    assert text[len(outside)] == "outside the root: ignored  by outside the root (.gitignore:1)"
+    assert text[len(outside) + 1 :] == [f"{path}: indexed" for path in inside[1:]]
 
 
 def test_explain_ignore_of_a_folder_and_of_a_name_with_escapes(run):

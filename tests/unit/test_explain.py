@@ -101,6 +101,35 @@ def test_an_explained_answer_as_json(corpus):
     assert [result["places"] for result in told["results"]] == [result.places for result in found.results]
 
 
+def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
+    """C46, C49, C64; R002-175, R002-185: classified, expanded, asked of four lanes, fused with the weights of
+    its type, calibrated, cut by confidence, made diverse, reranked; and asked by the same `search`."""
+    monkeypatch.setattr("tamis.corpus.load_reranker", lambda *_: Late())
+    files = {
+        "auth.md": "Authentication by password asks getAuthToken for a token, see [[login]].\n",
+        "login.md": "A password of every user begins here.\n",
+        "token.py": "def getAuthToken():\n    return 1\n",
+        "other.md": "Sheep eat grass on a meadow.\n",
+    }
+    everything = {
+        "query_expansion_enabled": True, "query_expansion_threshold": -1.0, "adaptive_weights_enabled": True,
+        "rerank_enabled": True, "rerank_budget_ms": 0, "dedup_enabled": True, "min_confidence": 0.01,
+    }  # fmt: skip
+    corpus = corpus_of(files, **{f"search__{name}": value for name, value in everything.items()})
+    found = corpus.search("getAuthToken authentication", explain=True)
+    assert found.query_type == "factual"
+    assert "password" in found.expansion
+    steps = ["filter", "embed", "expand", "lanes", "stages"]
+    assert [name for name in found.timings_ms if name in steps] == steps
+    lanes = {evidence.lane for result in found.results for evidence in result.evidence}
+    assert lanes == {"meaning", "words", "code", "links"}
+    order = [step.stage for step in found.funnel]
+    named = ["fused", "calibrate", "threshold", "same meaning", "per document", "rerank", "limit"]
+    assert [stage for stage in order if stage in named] == named
+    assert found.stats["reranked"] == found.stats["after_doc_limit"] > 1
+    assert {result.score_source for result in found.results} == {"rerank"}
+
+
 def test_an_answer_without_candidates(corpus):
     """R002-138: each stage was there, and had nothing."""
     found = corpus.search("alpha path:nowhere/**", explain=True)

@@ -274,7 +274,7 @@ def excluded(written: str, names: Names = NAMES) -> set[str]:
     ],
 )  # fmt: skip
 def test_forms_of_a_file(written, expected):
-    """C09, C10, C12, C33; R000-005, R000-007, R000-010, R000-039..048, R000-050..052,
+    """C07, C09, C10, C12, C33; R000-005, R000-007, R000-010, R000-039..052,
     R000-061, R000-080: a bare name is meant at any depth, anything with a slash is one place; a known
     extension binds, a missing one does not."""
     assert excluded(written) == expected

@@ -67,7 +67,8 @@ def test_gitignore_counts_without_a_repository(root):
 
 
 def test_every_layer_beats_the_ones_below_it(root, home):
-    """C22: defaults are the lowest layer, and a `!` of any other undoes them."""
+    """C22, R001-015, R001-016: defaults are the lowest layer, and a `!` of any other undoes them; a rule
+    says which file it is from, and `defaults` where it is from none."""
     (root / ".git" / "info").mkdir(parents=True)
     steps = [
         (home, ".config/git/ignore", str(home / ".config/git/ignore")),

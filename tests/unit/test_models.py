@@ -163,11 +163,13 @@ def test_a_model_says_which_it_is(name):
 
 @NO_BGE
 def test_only_bge_wants_an_instruction_before_a_question():
+    """R004-011: a question is embedded otherwise than a passage, where the model was trained so."""
     embedder = model("bge")
     prefixed = embedder.embed_passages(
         [f"Represent this sentence for searching relevant passages: {TEXTS[0]}"]
     )[0]
     assert np.array_equal(embedder.embed_query(TEXTS[0]), prefixed)
+    assert not np.array_equal(embedder.embed_query(TEXTS[0]), embedder.embed_passages([TEXTS[0]])[0])
 
 
 @NO_WEIGHTS

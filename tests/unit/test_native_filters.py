@@ -52,7 +52,8 @@ def unlisted(filter: f.Filter) -> dict[str, object]:
     ids=lambda value: str(value)[:40],
 )  # fmt: skip
 def test_an_atom_is_one_condition_on_an_indexed_field(filter, expected):
-    """R003-005, R003-006, R003-008, R003-019, R003-026, R004-018, R004-020, R004-034."""
+    """R003-005, R003-006, R003-008, R003-019, R003-026, R004-018, R004-020, R004-023, R004-034: one tag is
+    one condition of the server's, and nothing is left to be done afterwards."""
     assert unlisted(filter) == expected
 
 

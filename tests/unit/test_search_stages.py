@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import RANKS_ALONE
 from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boost import ArchivePenalty
 from tamis.search.classify import type_weights
@@ -563,6 +564,20 @@ def test_how_deep_at_first(limit, depth):
 # --- Through a corpus --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("limit", [5, 20, 40])
+def test_first_many_then_the_best_of_them(limit, corpus_of):
+    """R001-056, X2: each lane gives three times the limit and more; fusion by rank and boosts decide then."""
+    files = {f"{n:03}.md": f"alpha {'beta ' * n}" for n in range(200)}
+    found = corpus_of(files, **RANKS_ALONE, search__recency_profile="code").search("alpha beta", limit=limit)
+    assert len(found.results) == limit
+    assert found.stats["original_count"] >= 3 * limit
+    for result in found.results:
+        lanes = {evidence.lane: evidence.rank for evidence in result.evidence}
+        assert set(result.boosts) <= {"recency"}
+        sums = sum(1 / (60 + rank) for rank in lanes.values()) * result.boosts.get("recency", 1.0)
+        assert result.raw_score == pytest.approx(sums)
+
+
 def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
     """C04, C26, C83: asking deeper until the answer is full or nothing is left."""
     copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
@@ -573,6 +588,17 @@ def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
     assert len(found.results) == 5
     assert len({result.content for result in found.results}) == 5
     assert found.stats["after_content_dedup"] == 5
+
+
+def test_no_lane_is_asked_again_once_the_answer_is_full(corpus_of):
+    """R004-004: what the stages left is counted after each look, and it ends where there is enough."""
+    copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
+    others = {f"other{number}.md": f"alpha number{number} and some words of its own" for number in range(4)}
+    corpus = corpus_of(copies | others)
+    few, more = corpus.search("alpha", limit=1), corpus.search("alpha", limit=5)
+    assert (len(few.results), few.stats["scanned_chunks"]) == (1, 154), "one look"
+    assert len(more.results) == 5
+    assert more.stats["scanned_chunks"] == 2 * 154, "another, because the first was full of copies"
 
 
 def test_one_per_document_fills_the_limit(corpus_of):

@@ -114,7 +114,7 @@ TEXTS = st.text(max_size=200) | st.text(
 
 
 def test_stop_words_are_the_seeds():
-    """R002-025: the printed list, all ninety-odd words of it and no other."""
+    """R002-013, R002-025, C49: the printed list, all ninety-odd words of it and no other."""
     assert set(SEED_STOP_WORDS) == STOP_WORDS
     assert len(SEED_STOP_WORDS) == len(STOP_WORDS)
 
@@ -153,6 +153,7 @@ def test_a_stop_word_is_no_term_in_any_case(word):
     ],
 )
 def test_terms(text, terms):
+    """R002-013: stemmed, without stop words, and a letter alone is none."""
     assert words(text) == terms
 
 

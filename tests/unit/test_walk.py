@@ -254,3 +254,40 @@ def test_a_root_that_may_not_be_read(tmp_path):
     closed.mkdir(mode=0)
     with pytest.raises(BadFolder, match="permission denied"):
         checked_root(closed)
+
+
+@UNPRIVILEGED
+def test_a_root_below_a_folder_that_may_not_be_entered(tmp_path):
+    closed = tmp_path / "closed"
+    (closed / "docs").mkdir(parents=True)
+    closed.chmod(0)
+    try:
+        with pytest.raises(BadFolder, match="permission denied") as caught:
+            checked_root(closed / "docs")
+    finally:
+        closed.chmod(0o700)
+    assert "above" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")]
+)
+def test_whatever_the_system_says_of_a_root_is_a_fault_of_ours(error, tmp_path, monkeypatch):
+    """As above, for whoever may enter every folder: the system's answer is put in its mouth."""
+
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr("os.stat", refuse)
+    with pytest.raises(BadFolder, match=f"(?i)cannot be reached: {error.strerror}") as caught:
+        checked_root(tmp_path)
+    assert caught.value.hint
+    assert caught.value.__cause__ is error
+
+
+def test_a_root_that_no_system_can_look_for(tmp_path):
+    """A name that is too long, and the home of nobody."""
+    with pytest.raises(BadFolder, match="cannot be reached"):
+        checked_root(tmp_path / ("x" * 5000))
+    with pytest.raises(BadFolder, match="does not exist"):
+        checked_root("~nobody-of-that-name/docs")

@@ -8,6 +8,7 @@ would begin a line that looks like ours.
 
 import logging
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _COMMANDS: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -28,6 +29,12 @@ def visible_lines(text: str) -> str:
 def escaped(json: str) -> str:
     """JSON that says the same without these characters; the writer of JSON has seen to C0 already."""
     return _BETWEEN_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+
+
+def also_in(listed: Sequence[str], count: int) -> str:
+    """Where else a text stands, of so many places in all: `also in 9 places: a.md:3, b.md:7, ...`."""
+    places = "1 place" if count == 1 else f"{count} places"
+    return visible(f"also in {places}: {', '.join(listed)}{', ...' if count > len(listed) else ''}")
 
 
 class LogLines(logging.Formatter):

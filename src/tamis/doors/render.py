@@ -5,9 +5,9 @@ from typing import Final
 
 import click
 
-from tamis.doors.plain import visible
+from tamis.doors.plain import also_in, visible
 from tamis.health import Health
-from tamis.model import Found, Place, Related, Report, Result, Skipped, Step
+from tamis.model import Found, Related, Report, Result, Skipped, Step
 from tamis.status import Status
 
 _SNIPPET_LINES = 8
@@ -51,7 +51,8 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
     if result.matched_lines:
         yield click.style("   found in lines {}-{} of it".format(*result.matched_lines), dim=True)
     if result.also_in:
-        yield click.style(f"   {_also_in(result.also_in)}", dim=True)
+        listed = [f"{place.path}:{place.start_line}" for place in result.also_in[:_SHOWN_PLACES]]
+        yield click.style(f"   {also_in(listed, len(result.also_in))}", dim=True)
     if explain:
         for evidence in result.evidence:
             sure = f", counts {evidence.confidence:.2f}"
@@ -66,14 +67,6 @@ def _result(number: int, result: Result, *, explain: bool) -> Iterator[str]:
         if result.score_source == "rerank":
             yield click.style(f"   rerank: score {result.score:.4f}", dim=True)
     yield ""
-
-
-def _also_in(places: Sequence[Place]) -> str:
-    """`also in 2 places: a.md:3, b.md:7`."""
-    shown = ", ".join(f"{place.path}:{place.start_line}" for place in places[:_SHOWN_PLACES])
-    more = ", ..." if len(places) > _SHOWN_PLACES else ""
-    count = "1 place" if len(places) == 1 else f"{len(places)} places"
-    return visible(f"also in {count}: {shown}{more}")
 
 
 def _related(context: Sequence[Related]) -> Iterator[str]:

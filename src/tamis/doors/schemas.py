@@ -61,6 +61,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "matched_lines": _SPAN,
             "score_source": _TEXT,
             "also_in": _list(_PLACE),
+            "also_in_count": _WHOLE,
             "places": _COUNTS,
             "marks": _object(words=_list(_SPAN), sentence=_maybe(_SPAN)),
         },

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tamis.doors.plain import visible
+from tamis.doors.plain import also_in, visible
 from tamis.live import Freshness
 from tamis.model import Related
 from tamis.passages import Excerpt
@@ -91,6 +91,7 @@ def _bare(located: Located, several: bool) -> dict[str, Any]:
         "tags": list(result.tags[:_MOST_TAGS]),
         "is_archived": result.is_archived,
         "also_in": [f"{each.path}:{each.start_line}" for each in result.also_in[:3]],
+        "also_in_count": len(result.also_in),
     }
     return plain | {name: value for name, value in at_times.items() if value}
 
@@ -153,6 +154,8 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
         archived = "  archived" if result.get("is_archived") else ""
         yield visible(f"{place}{header}  {result['score']:.2f}{archived}")
         yield from (visible(line) for line in result["content"].split("\n"))
+        if "also_in" in result:
+            yield also_in(result["also_in"], result["also_in_count"])
         yield ""
     if not told["results"]:
         yield "nothing found"

@@ -33,17 +33,26 @@ def checked_root(path: str | os.PathLike[str]) -> Path:
     """The folder itself, without symbolic links, or a fault that says what is wrong with it."""
     if not os.fspath(path):
         raise BadFolder("no folder was given", hint="give the folder to search; . is this one")
-    given = Path(path).expanduser()
+    given = Path(os.path.expanduser(path))  # a `~name` that is nobody's stays as it is, and does not exist
+    try:
+        root = _folder(given)
+    except OSError as error:
+        why = "permission denied" if isinstance(error, PermissionError) else error.strerror or str(error)
+        hint = "check its permissions, and those of the folders above it"
+        raise BadFolder(f"{given} cannot be reached: {why}", hint=hint) from error
+    if not _storable(str(root)):
+        raise BadFolder(f"{shown(str(root))} is no valid UTF-8", hint="rename the folder")
+    return root
+
+
+def _folder(given: Path) -> Path:
     if not given.exists():
         raise BadFolder(f"{given} does not exist", hint="give the folder to search")
     if not given.is_dir():
         raise BadFolder(f"{given} is a file", hint=f"give its folder: {given.parent}")
     if not os.access(given, os.R_OK | os.X_OK):
         raise BadFolder(f"{given} cannot be read: permission denied", hint="check its permissions")
-    root = given.resolve()
-    if not _storable(str(root)):
-        raise BadFolder(f"{shown(str(root))} is no valid UTF-8", hint="rename the folder")
-    return root
+    return given.resolve()
 
 
 def walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:

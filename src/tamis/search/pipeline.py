@@ -1,5 +1,6 @@
 """The query path, top to bottom: allowed rows, the question's wording, lanes, fusion, stages."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +22,8 @@ from tamis.search.retrieve import Retrieved, linked, retrieve
 from tamis.search.stages import run_stages
 from tamis.text import words
 
+log = logging.getLogger("tamis.search")
+
 
 def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     """Answer a question from one snapshot."""
@@ -34,8 +37,11 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     wording = word(snapshot, question, vector, models.embed, allowed)
     clock.lap("expand")
     depth = first_depth(wide.limit, question.settings.candidate_depth)
+    candidates: Sequence[Candidate] = ()
     scanned = 0
-    for rows in _ways(allowed, question):
+    for again, rows in enumerate(_ways(allowed, question)):
+        if again:
+            log.debug("%d results of %d wanted: asked again, filtered after", len(candidates), question.limit)
         while True:
             scanned += snapshot.state.chunks if rows.late else rows.chunks
             retrieved, fused = gather(snapshot, question, wording, lanes, rows, depth)

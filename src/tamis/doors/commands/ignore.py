@@ -46,5 +46,7 @@ def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_js
         state = "ignored" if verdict["ignored"] else "archived" if verdict["archived"] else "indexed"
         place = f"{verdict['source']}:{verdict['line']}" if verdict["line"] else verdict["source"]
         rule = f"  by {verdict['rule']} ({place})" if verdict["rule"] else ""
+        if verdict["rule"] and not verdict["source"]:  # no file's rule: it lies outside the root
+            state, rule = verdict["rule"], ""
         click.echo(visible(f"{verdict['path']}: {state}{rule}"))
     return 0

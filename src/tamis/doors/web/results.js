@@ -84,9 +84,15 @@ function card(result, state, editor) {
         result.is_archived ? el("span", { class: "tag warn" }, "archived") : null,
         result.tags.slice(0, 6).map((tag) => el("span", { class: "tag" }, tag)),
         el("time", { datetime: result.modified }, day(result.modified)),
-        result.also_in?.length ? el("span", { title: result.also_in.map((place) => `${place.path}:${place.start_line}`).join("\n") }, `also in ${plural(result.also_in.length, "place")}`) : null,
+        result.also_in?.length ? el("span", { title: places(result) }, `also in ${plural(result.also_in_count, "place")}`) : null,
         editor ? el("a", { href: editor.replace("{path}", encodeURI(result.file_path).replace(/[?#]/g, encodeURIComponent)).replace("{line}", result.start_line) }, "Open in editor") : null,
         el("details", { class: "because" }, el("summary", {}, "Why"), because(result)))));
+}
+
+// Where else its text stands: an answer lists some of the places, and counts them all.
+function places(result) {
+  const listed = result.also_in.map((place) => `${place.path}:${place.start_line}`);
+  return [...listed, ...(result.also_in_count > listed.length ? ["…"] : [])].join("\n");
 }
 
 // How sure, as long as the bar is; who found it, in its colours.
