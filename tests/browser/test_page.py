@@ -242,6 +242,7 @@ def test_on_a_phone(path, opened, shop):
 @pytest.mark.parametrize(
     "path",
     ["/", "/?q=late+refund+tag:money&why=1", "/?doc=docs/refunds.md&lines=9-12",
+     "/?doc=docs/all.md", "/?doc=docs/all.md&lines=1-40",
      "/?doc=src/refund.py&lines=1-2", "/?doc=README.md&view=graph", "/?view=status", "/?q=x+type:nonsense"],
 )  # fmt: skip
 def test_everybody_can_use_it(path, scheme, opened, shop):

@@ -2,7 +2,8 @@
 
 Documents are written by strangers. What passes is text with structure: no script, no style, no form, no
 frame, no attribute but the few below, no address but those of documents here and of pages elsewhere, which
-nobody asks before somebody follows the link. Pictures are not loaded: their text stands for them.
+nobody asks before somebody follows the link. Pictures are not loaded: their text stands for them, and nothing
+for one without.
 """
 
 import re
@@ -38,6 +39,7 @@ _NUMBER: Final = re.compile(r"\d{1,9}")
 _CLASS: Final = re.compile(r"language-[\w+#.-]{1,40}")
 _ELSEWHERE: Final = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _MARKED: Final = re.compile(LINE_MARK.format(r"(\d+)") + r"\s*<([a-z]\w*)")
+_MUTE: Final = re.compile(r'<img(?: data-line="\d+")?>')  # a picture without a text; what is text has `&lt;`
 _ALONE: Final = re.compile(LINE_MARK.format(r"\d+") + r"\s*")
 
 
@@ -53,7 +55,7 @@ def document_html(document: Reading, address: Callable[[str, str], str]) -> str:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer",
     )
-    return _ALONE.sub("", _MARKED.sub(r'<\2 data-line="\1"', clean))
+    return _MUTE.sub("", _ALONE.sub("", _MARKED.sub(r'<\2 data-line="\1"', clean)))
 
 
 def _allowed(document: Reading, address: Callable[[str, str], str], name: str, value: str) -> str | None:

@@ -55,15 +55,18 @@ function rendered(found, range) {
   if (title && title.textContent.trim() === found.title) title.remove();
   for (const link of body.querySelectorAll('a[href^="/?doc="]')) link.dataset.route = "";
   for (const link of body.querySelectorAll('a:not([href])')) link.title = "not indexed";
+  for (const link of body.querySelectorAll("a[href]")) {
+    if (!link.textContent.trim() && !link.querySelector('img:not([alt=""])')) link.append(link.getAttribute("href"));
+  }
   for (const code of body.querySelectorAll("pre > code")) {
     code.parentElement.tabIndex = 0;
     show(code, ...coloured(code.textContent, languageOf(code.className)));
   }
-  for (const table of body.querySelectorAll("table")) {
-    const around = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table" });
+  body.querySelectorAll("table").forEach((table, at) => {
+    const around = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Table ${at + 1}` });
     table.replaceWith(around);
     around.append(table);
-  }
+  });
   if (range) mark(body, range);
   return body;
 }
