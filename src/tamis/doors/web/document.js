@@ -5,6 +5,7 @@ import { day, el, plural, say, show } from "./dom.js";
 import { graph } from "./graph.js";
 import { coloured } from "./highlight.js";
 import { address, filters, withChange } from "./state.js";
+import { toggled } from "./terms.js";
 
 const BLOCK = 100; // lines that are drawn together, when they come into sight
 
@@ -38,7 +39,7 @@ function head(found, range, editor) {
     el("h1", { class: "doc-title" }, found.title),
     el("p", { class: "foot" },
       found.is_archived ? el("span", { class: "tag warn" }, "archived") : null,
-      found.tags.map((tag) => el("a", { class: "tag", href: address({ q: `tag:${tag} ` }), "data-route": true }, tag)),
+      found.tags.map((tag) => el("a", { class: "tag", href: address({ q: `${toggled("", "tag", tag)} ` }), "data-route": true }, tag)),
       found.author ? el("span", {}, found.author) : null,
       el("time", { datetime: found.modified }, day(found.modified)),
       el("span", {}, plural(found.passages.length, "passage")),
