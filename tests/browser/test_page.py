@@ -92,6 +92,26 @@ def test_facets_and_chips_are_one_filter(opened, shop):
     assert "docs/refunds.md" not in paths(page)
 
 
+def test_a_tag_of_two_words(opened, shop):
+    """Is quoted, wherever it is clicked."""
+    page = opened(shop).go("/?doc=docs/signs.md")
+    page.locator(".foot a.tag", has_text="to do").click()
+    expect(page.locator("#q")).to_have_value('tag:"to do" ')
+    expect(page.locator(".chip")).to_have_text(re.compile("tag: to do"))
+    expect(page.locator('[data-facet="Tags"][data-value="to do"]')).to_have_attribute("aria-pressed", "true")
+
+
+def test_signs_of_markdown_are_left_out_and_nothing_else(opened, shop):
+    page = opened(shop).go("/?q=zebra")
+    assert paths(page)[0] == "docs/signs.md"
+    card = page.locator(".card").first
+    expect(card.locator(".passage .line").last).to_have_text(
+        "A zebra writes [[# and a ]] _b_, \N{OX} see wiki for more, the bills, anchor links, x[y[0]], "
+        "bold my_own_name and a ` tick."
+    )
+    assert card.locator("code").all_text_contents() == ["[[#", "a ]] _b_", "a ` tick"]
+
+
 def test_many_copies_are_one_card(opened):
     """All places are counted, the first twenty are listed, and that there are more is said."""
     for address in started({f"{n:02}.md": "# Hay\n\nA gift of hay.\n" for n in range(30)}):

@@ -5,7 +5,9 @@ import { el } from "./dom.js";
 
 const LINES = 7;
 const RULE = /^\s*\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*$/; // below the head of a table
-const SIGNS = /\*\*|__(?=\S)|`+|!?\[\[(?:[^\]|\n]*\|)?|\]\]|!?\[(?=[^\]\n]*\]\()|\]\([^)\n]*\)/g;
+// Code with its ticks, ticks whose others are on another line, bold, links in both ways of writing them.
+const SIGNS = /(?<!`)(`+)(?!`)[^]*?[^`]\1(?!`)|`+|\*\*|!?\[\[(?:[^\]|\n]*\|)?(?=[^\]\n]+\]\])|(?<=\[\[[^\]\n]+)\]\]|!?\[(?=[^\]\n]*\]\()|\]\((?:[^()\n]|\([^()\n]*\))*\)/g;
+const UNDERLINED = /(?<![\w/])(__?)(?=[^_\s])[^_`\n]*[^_`\s]\1(?!\w)/g;
 
 export function passage(result, whole) {
   const characters = [...result.content];
@@ -90,14 +92,12 @@ function marked(line, characters, result, isPlain) {
 
 function signs(line, characters) {
   const text = characters.slice(line.start, line.end).join("");
-  const hidden = [];
-  const ticks = [];
-  for (const sign of text.matchAll(SIGNS)) {
-    const start = line.start + [...text.slice(0, sign.index)].length;
-    hidden.push([start, start + [...sign[0]].length]);
-    if (sign[0].startsWith("`")) ticks.push(start);
-  }
-  const codes = [];
-  for (let at = 0; at + 1 < ticks.length; at += 2) codes.push([ticks[at], ticks[at + 1]]);
+  const span = (from, to) => [from, to].map((index) => line.start + [...text.slice(0, index)].length);
+  const ends = ({ index, 0: whole, 1: sign }) => [span(index, index + sign.length), span(index + whole.length - sign.length, index + whole.length)];
+  const found = [...text.matchAll(SIGNS)];
+  const isFree = ({ index }) => !found.some((sign) => sign.index <= index && index < sign.index + sign[0].length);
+  const underlined = [...text.matchAll(UNDERLINED)].filter(isFree);
+  const hidden = [...found, ...underlined].flatMap((sign) => (sign[1] ? ends(sign) : [span(sign.index, sign.index + sign[0].length)]));
+  const codes = found.filter((sign) => sign[1]).map((sign) => span(sign.index, sign.index + sign[0].length));
   return { hidden, codes };
 }
