@@ -92,12 +92,42 @@ def test_facets_and_chips_are_one_filter(opened, shop):
     assert "docs/refunds.md" not in paths(page)
 
 
+def test_a_filter_without_words_lists_documents(opened, shop):
+    """In the order of their paths, with the way to each; words then search in them."""
+    page = opened(shop).go("/")
+    page.locator('[data-facet="Tags"][data-value="money"]').click()
+    expect(page.locator(".count")).to_have_text("2 documents")
+    assert paths(page) == ["docs/api/billing.md", "docs/refunds.md"]
+    expect(page.locator(".card").last).to_contain_text("draft")
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator(".doc-title")).to_have_text("Billing")
+    page.go_back()
+    page.locator("#q").fill("tag:money hay")
+    expect(page.locator(".card .passage mark").first).to_have_text("hay")
+    assert paths(page)[0] == "docs/refunds.md"
+    page.locator("#q").fill("tag:nonsense")
+    expect(page.locator(".bar")).to_contain_text("the filter lets no document through")
+
+
+def test_many_documents_are_listed_by_and_by(opened):
+    for address in started({f"{n:02}.md": f"# {n}\n" for n in range(60)}):
+        page = opened(address).go("/?q=path:*.md")
+        expect(page.locator(".count")).to_have_text("60 documents")
+        assert len(paths(page)) == 50
+        page.locator(".more").click()
+        expect(page.locator(".card")).to_have_count(60)
+        expect(page.locator(".more")).to_have_count(0)
+
+
 def test_a_tag_of_two_words(opened, shop):
     """Is quoted, wherever it is clicked."""
     page = opened(shop).go("/?doc=docs/signs.md")
     page.locator(".foot a.tag", has_text="to do").click()
     expect(page.locator("#q")).to_have_value('tag:"to do" ')
     expect(page.locator(".chip")).to_have_text(re.compile("tag: to do"))
+    assert paths(page) == ["docs/signs.md"]
     expect(page.locator('[data-facet="Tags"][data-value="to do"]')).to_have_attribute("aria-pressed", "true")
 
 
@@ -262,7 +292,7 @@ def test_on_a_phone(path, opened, shop):
 @pytest.mark.parametrize(
     "path",
     ["/", "/?q=late+refund+tag:money&why=1", "/?doc=docs/refunds.md&lines=9-12",
-     "/?doc=docs/all.md", "/?doc=docs/all.md&lines=1-40",
+     "/?q=tag:money", "/?doc=docs/all.md", "/?doc=docs/all.md&lines=1-40",
      "/?doc=src/refund.py&lines=1-2", "/?doc=README.md&view=graph", "/?view=status", "/?q=x+type:nonsense"],
 )  # fmt: skip
 def test_everybody_can_use_it(path, scheme, opened, shop):
@@ -283,6 +313,8 @@ def test_an_error_says_what_to_do(opened, shop):
     expect(page.locator(".problem p")).to_contain_text("did you mean definitions?")
     page.locator("#q").fill("refund type:definitions")
     expect(page.locator(".card").first).to_be_visible()
+    watched.go("/?q=tag:(((")
+    expect(page.locator(".problem h1")).to_contain_text("(((")
 
 
 def test_a_document_that_is_not_there(opened, shop):

@@ -7,6 +7,7 @@ import { address, filters, searching, withChange } from "./state.js";
 import { terms, without, words } from "./terms.js";
 import { because, funnel, whyNot } from "./why.js";
 
+const DOCUMENTS = 5; // documents listed where one passage would be
 const LANES = ["meaning", "words", "code", "links"];
 let asked = 0;
 let underway = null;
@@ -17,9 +18,14 @@ export async function results(main, state, go, editor, quietly = false) {
   underway?.abort();
   underway = new AbortController();
   const signal = underway.signal;
-  if (!words(state.q)) return welcome(main, state, go);
-  const question = { q: state.q, limit: state.n, marks: "true", ...filters(state) };
+  if (!state.q.trim()) return welcome(main, go);
   const isOurs = () => number === asked;
+  if (!words(state.q)) {
+    const listed = await get("/documents", { filter: state.q, limit: DOCUMENTS * state.n, ...filters(state) }, signal);
+    if (isOurs()) list(main, state, listed, go);
+    return;
+  }
+  const question = { q: state.q, limit: state.n, marks: "true", ...filters(state) };
   if (!quietly) {
     const quick = await get("/search", { ...question, quick: "true" }, signal);
     if (isOurs()) render(main, state, quick, go, editor, true);
@@ -34,9 +40,8 @@ export function forget() {
 }
 
 function render(main, state, found, go, editor, isQuick) {
-  const focused = document.activeElement?.closest?.(".card")?.dataset.chunk;
   const many = plural(found.results.length, "result");
-  show(
+  draw(
     main,
     chips(state, go),
     el("div", { class: "bar" },
@@ -50,18 +55,60 @@ function render(main, state, found, go, editor, isQuick) {
     found.freshness.complete ? null : el("p", { class: "note" }, found.freshness.note),
     el("ol", { class: "cards", "aria-label": "Results", "data-quick": String(isQuick) },
       found.results.map((result) => card(result, state, editor))),
-    found.next_cursor && Number(state.n) < 100
-      ? el("button", { type: "button", class: "more button", onclick: () => go(withChange({ n: String(Number(state.n) + 10) })) }, "More results")
-      : null,
+    more(found, state, go, "More results"),
   );
-  if (focused) main.querySelector(`.card[data-chunk="${CSS.escape(focused)}"] a.title`)?.focus();
   if (!isQuick) say(found.results.length ? many : "Nothing found");
+}
+
+// A filter without words: the documents that it lets through.
+function list(main, state, found, go) {
+  const many = found.total ? plural(found.total, "document") : "Nothing found";
+  draw(
+    main,
+    chips(state, go),
+    el("div", { class: "bar" },
+      el("h1", { class: "count" }, many),
+      el("span", { class: "quiet" }, found.total ? "by path; words search in them" : "the filter lets no document through"),
+      archivedBox(state, go)),
+    found.freshness.complete ? null : el("p", { class: "note" }, found.freshness.note),
+    el("ol", { class: "cards", "aria-label": "Documents", "data-quick": "false" }, found.documents.map((each) => el("li", {},
+      el("article", { class: "card", "data-path": each.path },
+        el("h2", {}, title(each, address({ ...state, doc: each.path, root: each.root || "", lines: "", view: "", why: "" }))),
+        el("div", { class: "foot" }, about(each)))))),
+    more(found, state, go, "More documents"),
+  );
+  say(many);
+}
+
+function draw(main, ...children) {
+  const focused = document.activeElement?.closest?.(".card")?.querySelector("a.title").getAttribute("href");
+  show(main, ...children);
+  if (focused) main.querySelector(`.card a.title[href="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function more(found, state, go, name) {
+  if (!found.next_cursor || Number(state.n) >= 100) return null;
+  return el("button", { type: "button", class: "more button", onclick: () => go(withChange({ n: String(Number(state.n) + 10) })) }, name);
+}
+
+function title(result, target) {
+  const name = result.path.split("/").at(-1);
+  return el("a", { class: "title", href: target, "data-route": true },
+    result.root ? el("span", { class: "quiet" }, `${result.root}: `) : null,
+    el("span", { class: "folder" }, result.path.slice(0, -name.length)), name,
+    result.start_line ? el("span", { class: "lines" }, `:${result.start_line}`) : null);
+}
+
+function about(result) {
+  return [
+    result.is_archived ? el("span", { class: "tag warn" }, "archived") : null,
+    result.tags.slice(0, 6).map((tag) => el("span", { class: "tag" }, tag)),
+    el("time", { datetime: result.modified }, day(result.modified)),
+  ];
 }
 
 function card(result, state, editor) {
   const target = address({ ...state, doc: result.path, root: result.root || "", lines: `${result.start_line}-${result.end_line}`, view: "", why: "" });
-  const name = result.path.split("/").at(-1);
-  const folder = result.path.slice(0, -name.length);
   const body = el("div", {});
   const fill = (whole) => {
     const { element, more } = passage(result, whole);
@@ -72,18 +119,11 @@ function card(result, state, editor) {
   fill(false);
   return el("li", {},
     el("article", { class: "card", "data-chunk": result.chunk_id, "data-path": result.path },
-      el("h2", {},
-        el("a", { class: "title", href: target, "data-route": true },
-          result.root ? el("span", { class: "quiet" }, `${result.root}: `) : null,
-          el("span", { class: "folder" }, folder), name,
-          el("span", { class: "lines" }, `:${result.start_line}`)),
-        score(result)),
+      el("h2", {}, title(result, target), score(result)),
       result.header_path ? el("p", { class: "trail" }, result.header_path.split(" > ").flatMap((part, at) => [at ? el("span", { "aria-hidden": "true" }, " › ") : null, part])) : null,
       body,
       el("div", { class: "foot" },
-        result.is_archived ? el("span", { class: "tag warn" }, "archived") : null,
-        result.tags.slice(0, 6).map((tag) => el("span", { class: "tag" }, tag)),
-        el("time", { datetime: result.modified }, day(result.modified)),
+        about(result),
         result.also_in?.length ? el("span", { title: places(result) }, `also in ${plural(result.also_in_count, "place")}`) : null,
         editor ? el("a", { href: editor.replace("{path}", encodeURI(result.file_path).replace(/[?#]/g, encodeURIComponent)).replace("{line}", result.start_line) }, "Open in editor") : null,
         el("details", { class: "because" }, el("summary", {}, "Why"), because(result)))));
@@ -145,9 +185,9 @@ function why(state, found) {
       el("button", { class: "button", type: "submit" }, "Ask"), answer));
 }
 
-function welcome(main, state, go) {
+function welcome(main, go) {
   const tip = (text, doc) => el("li", {}, el("button", { type: "button", class: "plain mono", onclick: () => go(searching({ q: text }), true) }, text), el("span", { class: "quiet" }, doc));
-  show(main, chips(state, go),
+  show(main,
     el("section", { class: "welcome" },
       el("h1", {}, "Ask for a passage"),
       el("p", {}, "Words, a question, or the name of a function. Filters are part of the question, or a click away in the list beside it: what a filter keeps out has no say in the ranking either."),
