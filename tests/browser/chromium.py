@@ -53,11 +53,14 @@ FILES: dict[str, str | bytes] = {
 def started(files: Files, token: str = "") -> Iterator[str]:
     """The address of a server over files that are all indexed."""
     with tempfile.TemporaryDirectory(prefix="tamis-page-") as folder:
-        root = write_files(Path(folder).resolve() / "shop", files)
-        with serving(*pages(root), *(["--token", token] if token else [])) as address:
-            while not _is_complete(address, token):
-                time.sleep(0.1)
-            yield address.rstrip("/")
+        yield from started_over(write_files(Path(folder).resolve() / "shop", files), token=token)
+
+
+def started_over(*roots: Path, token: str = "") -> Iterator[str]:
+    with serving(*pages(*roots), *(["--token", token] if token else [])) as address:
+        while not _is_complete(address, token):
+            time.sleep(0.1)
+        yield address.rstrip("/")
 
 
 def _is_complete(address: str, token: str) -> bool:

@@ -18,7 +18,7 @@ export async function documentView(main, state, go, editor) {
   show(main,
     el("nav", { class: "crumbs", "aria-label": "Where you are" }, el("a", { href: back, "data-route": true, id: "back" }, state.q ? "← Results" : "← Search"), tabs(state)),
     el("div", { class: "reader" },
-      el("article", { class: "paper" }, head(found, range, editor),
+      el("article", { class: "paper" }, head(found, range, state, editor),
         state.view === "graph" ? await graph(found, state, go) : body),
       el("aside", { class: "about", "aria-label": "About this document" }, outline(found, state), linked("Links to", found.links, state), linked("Linked from", found.backlinks, state))));
   document.title = `${found.title} · tamis`;
@@ -32,10 +32,10 @@ function tabs(state) {
   return el("span", { class: "tabs" }, tab("", "Document"), tab("graph", "Links as a picture"));
 }
 
-function head(found, range, editor) {
+function head(found, range, state, editor) {
   const place = editor && editor.replace("{path}", encodeURI(found.file_path).replace(/[?#]/g, encodeURIComponent)).replace("{line}", range?.first || 1);
   return el("header", {},
-    el("p", { class: "path" }, found.path),
+    el("p", { class: "path" }, state.root ? `${found.root}: ` : null, found.path),
     el("h1", { class: "doc-title" }, found.title),
     el("p", { class: "foot" },
       found.is_archived ? el("span", { class: "tag warn" }, "archived") : null,
