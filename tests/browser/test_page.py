@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from chromium import FILES, browser, opened, shop, started, violations
+from chromium import FILES, browser, opened, shop, started, started_over, violations
 from playwright.sync_api import Error, Page, expect
 
 from conftest import write_files
@@ -214,6 +214,9 @@ def test_why(opened, shop):
     page.locator("#file").fill("archive/old.md")
     page.locator("#file").press("Enter")
     expect(page.locator(".answer")).to_contain_text("archived")
+    page.locator("#file").fill(" ")
+    page.locator("#file").press("Enter")
+    expect(page.locator(".answer")).to_have_text("")
     page.locator(".because summary").first.click()
     expect(page.locator(".evidence").first).to_contain_text("rank 1")
 
@@ -253,6 +256,33 @@ def test_keys_alone(opened, shop):
     page.keyboard.press("Escape")
     expect(page.locator("#q")).to_have_value("")
     expect(page.locator(".welcome")).to_be_visible()
+
+
+def test_a_slash_goes_to_the_box_and_is_typed_into_a_question(opened, shop):
+    page = opened(shop).go("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("/docs/api")
+    expect(page.locator("#q")).to_have_value("docs/api")
+
+
+def test_escape_clears_the_address_too(opened, shop):
+    page = opened(shop).go("/?q=grass&n=20&why=1")
+    paths(page)
+    page.keyboard.press("Escape")
+    expect(page.locator(".welcome")).to_be_visible()
+    assert page.url == f"{shop}/"
+
+
+def test_of_several_roots_a_document_says_its_own(opened, tmp_path):
+    roots = [write_files(tmp_path / name, {"a.md": f"# A\n\nzebra of {name}\n"}) for name in ("one", "two")]
+    for address in started_over(*roots):
+        watched = opened(address)
+        page = watched.go("/?q=path:a.md")
+        expect(page.locator(".card")).to_have_count(2)
+        page.locator(".card a.title", has_text="two").click()
+        expect(page.locator(".path").first).to_have_text("two: a.md")
+        expect(page.locator(".prose")).to_contain_text("zebra of two")
+        watched.page.goto("about:blank")
 
 
 def test_light_and_dark(opened, shop):

@@ -101,7 +101,7 @@ document.addEventListener("click", (event) => {
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select");
   if (event.metaKey || event.ctrlKey || event.altKey) return;
-  if (event.key === "/" && !typing) {
+  if (event.key === "/" && (!typing || (typing === box && !box.value))) {
     event.preventDefault();
     box.focus();
     box.select();
@@ -125,7 +125,7 @@ function escape(typing) {
   else {
     box.value = "";
     box.focus();
-    go(searching({ q: "", why: "" }), true);
+    go(searching({ q: "", why: "", n: "10" }), true);
   }
 }
 

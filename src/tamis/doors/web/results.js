@@ -170,6 +170,8 @@ function archivedBox(state, go) {
 function why(state, found) {
   const answer = el("p", { class: "answer", role: "status" });
   const ask = async (file) => {
+    show(answer);
+    if (!file) return;
     try {
       const told = await get("/search", { q: state.q, limit: state.n, why_not: file, ...filters(state) });
       show(answer, ...whyNot(told.why_not));
@@ -179,9 +181,9 @@ function why(state, found) {
   };
   return el("section", { class: "why panel", "aria-label": "Why these results" },
     funnel(found),
-    el("form", { class: "why-not", onsubmit: (event) => { event.preventDefault(); ask(event.target.elements.file.value); } },
+    el("form", { class: "why-not", onsubmit: (event) => { event.preventDefault(); ask(event.target.elements.file.value.trim()); } },
       el("label", { for: "file" }, "Why not this file?"),
-      el("input", { id: "file", name: "file", type: "text", placeholder: "docs/api.md", required: true, autocomplete: "off" }),
+      el("input", { id: "file", name: "file", type: "text", placeholder: "docs/api.md", autocomplete: "off" }),
       el("button", { class: "button", type: "submit" }, "Ask"), answer));
 }
 
