@@ -43,7 +43,7 @@ FILES: dict[str, str | bytes] = {
     "| e | f |\n|---|---|\n| g | h |\n\n"
     + "".join(f"```{name}\n{text}\n```\n\n" for name, text in CODE.items()),
     "docs/signs.md": "---\ntags: [to do]\n---\n# Signs\n\nA zebra writes `[[#` and `a ]] _b_`, \N{OX} "
-    "[see wiki](https://x.example/Pudding_(food)) for more, [[billing|the bills]], _anchor links_, x[y[0]], "
+    "[see wiki](https://x.example/Pudding_(food)) for more, [[money|the bills]], _anchor links_, x[y[0]], "
     "__bold__ my_own_name and ``a ` tick``.\n",
     "archive/old.md": "# Old\n\nRefunds of grass used to take a month.\n",
     "picture.png": b"\x89PNG\r\n\x1a\n" + b"\0" * 64,
