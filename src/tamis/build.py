@@ -269,7 +269,7 @@ def check_belongs(root: Path, directory: Path | Address, facts: Mapping[str, Any
             raise IndexMismatch(
                 f"{directory} is indexed from {facts['root']}",
                 hint="give this folder a name of its own with engine.root, or take that one over: "
-                f"{rebuild_command(directory)}",
+                f"tamis rebuild-index {root} --engine {directory.url} --take-over",
             )
         return
     if directory.parent != root and facts.get("root", str(root)) != str(root):

@@ -40,6 +40,10 @@ _MOST_BYTES: Final = 1_000_000  # of a configuration file
 _FEW: Final = 12  # names that a message can list
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 _COLLECTION: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+# A host may be an IPv6 address in brackets; names and keys of a user have no place in it.
+_ADDRESS: Final = re.compile(
+    r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^/:@\[\]\s]+)(?::(?P<port>\d{1,6}))?(?:/[^@\s]*)?"
+)
 _NO_SETTINGS: Final = (USER_FILE_VARIABLE, TOKEN_VARIABLE, API_KEY_VARIABLE)
 _WORDS: Final = {
     "true": True,
@@ -121,7 +125,7 @@ def _lay_project(settings: Settings, root: Path) -> Settings:
 
 
 # What protects the machine. A checkout may ask for less of it, not for more.
-_GUARDS: Final = ("index.max_files", "index.memory_mb", "model.cache_mb")
+_GUARDS: Final = ("index.max_files", "index.max_file_bytes", "index.memory_mb", "model.cache_mb")
 
 
 def _check_guards(settings: Settings, laid: Settings, root: Path) -> None:
@@ -312,8 +316,7 @@ def _check_engine(settings: Settings) -> None:
         raise BadSetting(
             f"engine.quantisation is {engine.quantisation!r}", hint=f"allowed: {', '.join(QUANTISATION)}"
         )
-    scheme, _, rest = engine.url.partition("://")
-    if engine.url and (scheme not in ("http", "https") or not rest or "@" in rest):
+    if engine.url and not _is_address(engine.url):
         raise BadSetting(
             f"engine.url is {engine.url!r}",
             hint="write it as https://host:6333; a key goes into TAMIS_ENGINE_API_KEY, never into an address",
@@ -328,6 +331,11 @@ def _check_engine(settings: Settings) -> None:
             "search.query_expansion_enabled needs an index on this machine, and engine.url is set",
             hint="turn one of them off",
         )
+
+
+def _is_address(url: str) -> bool:
+    found = _ADDRESS.fullmatch(url)
+    return found is not None and 0 < int(found["port"] or 1) < 2**16
 
 
 def _check_sizes(sizes: ChunkingSettings) -> None:

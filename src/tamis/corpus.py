@@ -284,9 +284,15 @@ class Corpus:
         fault = self._models.fault
         return replace(done, warnings=(*done.warnings, fault)) if fault else done
 
-    def rebuild(self, progress: Progress | None = None) -> Report:
-        """Make the index anew: from a damaged one, with another model, or for a newer format."""
+    def rebuild(self, progress: Progress | None = None, *, take_over: bool = False) -> Report:
+        """Make the index anew: from a damaged one, with another model, or for a newer format.
+
+        What another folder has indexed under the same name on a server is replaced only to `take_over`.
+        """
         watched = progress or self._progress
+        if self.is_shared and not take_over and self.exists():
+            with self._reader.snapshot() as snapshot:
+                check_belongs(self.root, self._reader.place, snapshot.about)
         settings = with_model(self.settings, self._stored_model)
         make = partial(build, self.root, self._reader, settings, self._models.embedder, watched)
         done: Report | None = None

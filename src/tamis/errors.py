@@ -112,7 +112,7 @@ class TooManyFiles(BadFolder):
 def rebuild_command(directory: Path | Address) -> str:
     """What makes an index anew, as it can be pasted: with the root of one that is in its usual place."""
     if isinstance(directory, Address):
-        return f"tamis rebuild-index --engine {directory.url}"
+        return f"tamis rebuild-index ROOT --engine {directory.url}"
     return f"tamis rebuild-index {directory.parent if directory.name == '.tamis' else ''}".rstrip()
 
 
@@ -124,7 +124,7 @@ class IndexMissing(IndexFault):
     http_status = 404
 
     def __init__(self, root: Path | Address) -> None:
-        how = f"--engine {root.url}" if isinstance(root, Address) else root
+        how = f"ROOT --engine {root.url}" if isinstance(root, Address) else root
         super().__init__(f"{root} has no index", hint=f"run: tamis index {how}")
 
 

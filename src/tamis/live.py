@@ -26,6 +26,7 @@ _REST: Final = 10.0  # times as long as a look took passes before the next: larg
 _FIRST_PAUSE: Final = 0.1  # seconds between two looks while another process indexes; they double
 _LONGEST_PAUSE: Final = 5.0
 _TICK: Final = 0.1  # seconds between two words to whoever watches
+_AS_INDEXED: Final = "the index is on a server: files that changed since its last run wait for the next"
 _FAREWELL: Final = 1.0  # seconds that closing waits for the background; nothing is lost without
 
 _one_at_a_time: Final = threading.Lock()  # two roots of one server are indexed one after the other
@@ -113,8 +114,9 @@ class LiveCorpus:
     def _as_shared(self) -> Freshness:
         """What is on a server is kept up to date by whoever indexes there: it is as fresh as its last run."""
         state = self.corpus.state()
-        behind = f"{state.pending_files} files are being indexed on the server" if state.pending_files else ""
-        return Freshness(not behind, state.pending_files, 1.0, state.built_at, behind)
+        pending = state.pending_files
+        behind = f"{pending} files are being indexed on the server" if pending else _AS_INDEXED
+        return Freshness(not pending, pending, 1.0, state.built_at, behind)
 
     def doing(self) -> Doing:
         with self._changed:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.build import recipe, source_of, waiting_for
+from tamis.build import check_belongs, recipe, source_of, waiting_for
 from tamis.engine import Holding, Index, Prepared
 from tamis.engine.embedded.reader import Reader
 from tamis.errors import IndexMismatch, IndexMissing
@@ -52,6 +52,7 @@ def copy(old: Index, new: Index, root: Path, settings: Settings, progress: Progr
         new.open_for_writing(timeout, waiting_for(progress), boosts) as writer,
     ):
         _check(snapshot, settings)
+        check_belongs(root, writer.directory, writer.facts)
         documents = chunks = 0
         progress.start(snapshot.state.documents)
         with writer.all_or_nothing():

@@ -24,6 +24,7 @@ from tamis.engine.qdrant import client, lease
 from tamis.engine.qdrant import points as p
 from tamis.engine.qdrant.reader import QdrantIndex
 from tamis.errors import (
+    BadSetting,
     EngineFault,
     EngineRefused,
     EngineTooOld,
@@ -98,7 +99,15 @@ def test_whoever_has_the_folder_by_that_name_may_search(server, tmp_path):
     refused = run("index", str(two), "--engine", server.url)
     assert isinstance(refused.exception, IndexMismatch)
     assert "engine.root" in refused.exception.hint
-    taken = run("rebuild-index", str(two), "--engine", server.url, "--json")
+    for other in (
+        ["rebuild-index", str(two), "--engine", server.url],
+        ["migrate", str(two), "--to", server.url],
+    ):
+        run("index", str(two), "--model", "hashing", "-q")
+        refused = run(*other)
+        assert isinstance(refused.exception, IndexMismatch), other
+        assert "--take-over" in refused.exception.hint
+    taken = run("rebuild-index", str(two), "--engine", server.url, "--take-over", "--json")
     assert json.loads(taken.stdout)["indexed"] == 1
 
 
@@ -132,7 +141,7 @@ def test_a_search_does_not_index(server, tmp_path):
     """Whoever looks for something does not thereby send their documents anywhere."""
     refused = run("search", "retry", str(root_of(tmp_path)), "--engine", server.url)
     assert "has no index" in refused.exception.message
-    assert f"tamis index --engine {server.url}" in refused.exception.hint
+    assert f"tamis index ROOT --engine {server.url}" in refused.exception.hint
     assert not [each for each in server.requests if each.method != "GET" and "/exists" not in each.path]
 
 
@@ -236,6 +245,14 @@ def test_unreachable(tmp_path):
         said = run("search", "retry", str(root_of(tmp_path)), "--engine", url).exception
     assert isinstance(said, EngineUnreachable)
     assert url in said.message
+
+
+@pytest.mark.parametrize("key", ["sup3rsecret\r", "sup3rsecr\u00e9t"])
+def test_a_key_that_cannot_be_sent_is_not_shown(server, tmp_path, key):
+    said = run("status", str(root_of(tmp_path)), "--engine", server.url, key=key).exception
+    assert isinstance(said, BadSetting)
+    assert "sup3r" not in f"{said.message} {said.hint}"
+    assert not server.requests
 
 
 def test_a_wrong_key_is_not_tried_again(server, tmp_path):

@@ -117,6 +117,7 @@ def test_on_a_terminal_it_asks(root, said, code):
     [
         ("index.max_files", "100", 101, 99),
         ("index.max_files", "100", 0, 1),
+        ("index.max_file_bytes", "5000", 5001, 4000),
         ("index.memory_mb", "200", 201, 100),
         ("model.cache_mb", "100", 101, 0),
     ],

@@ -106,6 +106,20 @@ def test_no_command_needs_a_network(model, tmp_path):
         assert "Traceback" not in ran.stderr
 
 
+def test_nothing_is_left_for_a_later_report(tmp_path, monkeypatch):
+    """A library that counts its uses keeps them in the home folder until it can send them: none may."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    folder = write_files(tmp_path / "notes", {"a.md": "# Alpha\n\nalpha and beta"})
+    ran = python(WALL, "search", "alpha", "--model", "granite", "--json", folder=folder)
+    assert ran.returncode == 0, ran.stderr
+    left = {str(file.relative_to(home).parent) for file in home.rglob("*") if file.is_file()}
+    assert left == {".cache/tamis"}
+
+
 def test_the_wall_holds(tmp_path):
     script = WALL.replace("from tamis.doors.cli import main\nmain()", "socket.getaddrinfo('localhost', 80)")
     assert "the network was asked for" in python(script, folder=tmp_path).stderr

@@ -43,7 +43,12 @@ def value_of(settings: Settings, name: str) -> Any:
     return getattr(getattr(settings, section), key)
 
 
-GUARDS = ("index.max_files", "index.memory_mb", "model.cache_mb")  # which a project may only lower
+GUARDS = (
+    "index.max_files",
+    "index.max_file_bytes",
+    "index.memory_mb",
+    "model.cache_mb",
+)  # which a project may only lower
 
 
 def two_values(name: str) -> tuple[Any, Any]:
@@ -138,7 +143,9 @@ def test_a_project_cannot_say_where_documents_go(source, consent, tmp_path):
         sources.read()
 
 
-@pytest.mark.parametrize("url", ["host:6333", "ftp://host", "https://", "https://me:secret@host"])
+@pytest.mark.parametrize(
+    "url", ["host:6333", "ftp://host", "https://", "https://me:secret@host", "http://host:99999", "http://["]
+)
 def test_an_address_that_is_none(url, tmp_path):
     with pytest.raises(BadSetting, match=r"engine\.url is") as caught:
         load(tmp_path, {"engine.url": url}, {"HOME": "/nonexistent"})

@@ -4,9 +4,13 @@ One text at a time on our own threads. A batch would be no faster on a CPU, take
 memory, and with dynamically quantised weights makes a vector depend on its batch mates;
 onnxruntime releases the interpreter while it computes, so threads are all the parallelism
 that is needed.
+
+The library would count its uses and send them to its maker: that is turned off before it is imported,
+which is the only moment at which it listens.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,12 +19,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from tamis.errors import ModelFault
 from tamis.models.embed import Vectors
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+import onnxruntime
 
 Array = NDArray[Any]
 

@@ -2,13 +2,18 @@
 
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tamis.doors.commands.opening import asks, settings_of, watching, with_all_files
 from tamis.doors.commands.options import json_option, quiet_option, root_argument, shared_options, yes_option
 from tamis.doors.commands.output import print_json, print_lines
+
+if TYPE_CHECKING:
+    from tamis.corpus import Corpus
+    from tamis.model import Report
 
 
 @click.command()
@@ -27,28 +32,35 @@ def index(root: str, *, dry_run: bool, as_json: bool, quiet: bool, **options: An
     """
     if dry_run:
         return _dry_run(root, options, as_json=as_json)
-    return _build(root, options, as_json=as_json, quiet=quiet, anew=False)
+    return _build(root, options, lambda corpus: corpus.refresh(), as_json=as_json, quiet=quiet)
 
 
 @click.command("rebuild-index")
 @root_argument
+@click.option(
+    "--take-over", is_flag=True, help="With --engine: replace what another folder has under this name."
+)
 @yes_option
 @json_option
 @quiet_option
 @shared_options
-def rebuild_index(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
+def rebuild_index(root: str, *, as_json: bool, quiet: bool, take_over: bool, **options: Any) -> int:
     """Make the index of ROOT anew: after damage, an upgrade, or with another --model.
 
     Searches see the old index until the new one is whole, unless the old one is damaged or of
     another format: that is replaced at once.
     """
-    return _build(root, options, as_json=as_json, quiet=quiet, anew=True)
+    return _build(
+        root, options, lambda corpus: corpus.rebuild(take_over=take_over), as_json=as_json, quiet=quiet
+    )
 
 
-def _build(root: str, options: dict[str, Any], *, as_json: bool, quiet: bool, anew: bool) -> int:
+def _build(
+    root: str, options: dict[str, Any], make: "Callable[[Corpus], Report]", *, as_json: bool, quiet: bool
+) -> int:
     from tamis.doors.render import report
 
-    done = with_all_files(root, options, quiet, lambda corpus: corpus.rebuild() if anew else corpus.refresh())
+    done = with_all_files(root, options, quiet, make)
     if as_json:
         print_json(done.to_dict())
     elif not quiet:

@@ -14,6 +14,11 @@ def open_index(
 ) -> QdrantIndex:
     """The index that the settings name. Asks the server nothing yet."""
     address, key = address_of(root, settings), environment.get(API_KEY_VARIABLE) or None
+    if key and not (key.isascii() and key.isprintable()):  # and none of it is shown
+        raise BadSetting(
+            f"{API_KEY_VARIABLE} has a character that no key can have",
+            hint="set it again; one that was read from a file may end in a line end",
+        )
     if key and not _is_safe(address.url):
         raise BadSetting(
             f"{API_KEY_VARIABLE} would go to {address.url} in the clear", hint="use an address with https://"
