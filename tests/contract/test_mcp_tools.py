@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -685,3 +686,33 @@ def test_reading_over_several_roots(both):
     assert "no document" in fault(both, "get_passage", {"path": "lab/b.md", "root": "notes"})
     assert [each["root"] for each in answer(both, "index_status")["roots"]] == ["notes", "notes-2"]
     assert len(answer(both, "index_status", root="notes")["roots"]) == 1
+
+
+def test_hints_are_true_of_all_roots_together(tmp_path):
+    """What one root says of itself is no word on the answer of all."""
+    write_files(
+        tmp_path / "a", {"todo.md": "---\ntags: [to do]\n---\n# Queue\n\nA queue keeps jobs in order.\n"}
+    )
+    write_files(tmp_path / "b", {"lamp.md": "# Lamp\n\nA lamp glows.\n"})
+    with closing(desk_over(tmp_path / "a", tmp_path / "b")) as desk:
+
+        def hints(**asked):
+            return answer(desk, **asked)["hints"]
+
+        [unsure] = hints(query="queue", root="b")
+        assert "nothing here is likely" in unsure
+        assert hints(query="queue", limit=1) == []
+        assert sum("nothing here is likely" in hint for hint in hints(query="zebra")) == 1
+
+        assert "no document has the tag to do" in hints(query="queue", tags=["to do"], root="b")
+        assert hints(query="queue", tags=["to do"]) == []
+        nowhere = ["the filter lets no document through", "no document has the tag gone"]
+        assert hints(query="queue", tags=["gone"]) == nowhere
+
+        (tmp_path / "b" / "lamp.md").unlink()
+        assert (
+            "the index is empty"
+            in until(lambda: [h for h in hints(query="queue", root="b") if "empty" in h])[0]
+        )
+        assert hints(query="queue")[0].startswith("b: the index is empty")
+        assert hints(query="queue", tags=["gone"])[:2] == nowhere
