@@ -327,6 +327,13 @@ class Corpus:
         """How many files are new, perhaps changed or gone since they were indexed. Reads none."""
         return changes(self.root, self._reader, self.settings)
 
+    def outdated(self) -> int:
+        """How many files are new, changed or gone for sure. Reads none."""
+        with self._reader.snapshot() as snapshot:
+            known, skipped = snapshot.file_states(), snapshot.skipped()
+            since = float(snapshot.about.get("began", 0.0))
+        return survey.outdated(self.root, self.settings, known, skipped, since)
+
     def status(self) -> Status:
         """What the index holds, and how it compares with the files as they are now."""
         return status_of(self.root, self._reader, self.settings)
