@@ -22,8 +22,9 @@ from tamis.filters import Filter
 from tamis.health import Health
 from tamis.ingest.walk import checked_root
 from tamis.model import INDEX_FOLDER, NO_INDEX, Address, Facts, Found, IndexState, Report, WhyNot
-from tamis.models.embed import DEFAULT_MODEL, Embedder, check_name
+from tamis.models.embed import Embedder
 from tamis.models.loaded import LoadedModels
+from tamis.models.names import DEFAULT_MODEL, check_name
 from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
 from tamis.repair import is_usable, repaired, with_model
