@@ -381,7 +381,13 @@ def test_over_http_others_are_refused(shop):
 
 def test_a_port_that_is_taken(shop):
     with over_http(shop) as (_, port, _):
-        assert "choose another port" in refused(["--http", f"127.0.0.1:{port}"], shop).stderr
+        said = refused(["--http", f"127.0.0.1:{port}"], shop).stderr
+        assert "choose another port with --http HOST:PORT" in said
+        assert "ERROR" not in said
+        said = refused(["--port", str(port)], shop, "serve").stderr
+        assert "choose another port with --port" in said
+        assert "already in use" in said
+        assert "ERROR" not in said
 
 
 def test_it_stops_while_it_indexes(tmp_path):

@@ -383,7 +383,7 @@ def test_a_long_passage_is_cut_and_says_where_to_go_on(book):
     ("arguments", "said"),
     [
         ({}, "give chunk_id, or path"),
-        ({"chunk_id": "book.md#1", "path": "book.md"}, "give chunk_id, or path"),
+        ({"chunk_id": "book.md#1", "path": "book.md"}, "not both"),
         ({"chunk_id": "book.md#1", "start_line": 1}, "its own lines"),
         ({"path": "book.md", "neighbours": 1}, "give chunk_id"),
         ({"path": "book.md", "start_line": 5, "end_line": 4}, "before start_line"),
@@ -490,7 +490,8 @@ WRONG = [
     ({"query": "x", "limit": 2.5}, "a whole number from 1 to 100"),
     ({"query": "x", "limit": 10**500}, "limit is a huge number"),
     ({"query": "x", "limit": [5]}, "a whole number from 1 to 100"),
-    ({"query": "x", "limit": 5, "top_n": 5}, "limit is given twice"),
+    ({"query": "x", "limit": 5, "top_n": 5}, "limit is given twice, as limit and as top_n"),
+    ({"query": "x", "filter": "nonsense:x"}, ", is"),
     ({"query": "x", "max_tokens": 199}, "from 200 to 100000"),
     ({"query": "x", "min_score": -0.1}, "a number from 0 to 1"),
     ({"query": "x", "min_score": "0.5"}, "a number from 0 to 1"),

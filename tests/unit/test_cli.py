@@ -107,6 +107,12 @@ def test_a_reranker_that_is_not_installed_is_said(run, monkeypatch):
     assert "there is no reranker 'nobody'" in run("search", "login", "--rerank").err
 
 
+def test_options_that_leave_nothing_to_search_with_are_named(run):
+    ended = run("search", "login", "--quick", "--no-rrf")
+    assert ended.code == 2
+    assert "--quick" in ended.err and "--no-rrf" in ended.err
+
+
 def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
     """New, changed or gone: the files are counted. Nothing is said after a run."""
 

@@ -42,7 +42,7 @@ def serve_http(folders: Sequence[Folder], where: str, token: str | None, others:
     desk = Desk(folders, settings)
     application = http_application(desk, (address.host, *others))
     application = with_token(application, token) if token else application
-    _run(lambda: listen(application, address, HTTP_PATH), desk.close)
+    _run(lambda: listen(application, address, HTTP_PATH, "--http HOST:PORT"), desk.close)
 
 
 def serve_pages(
@@ -63,7 +63,7 @@ def serve_pages(
         if shown:
             threading.Thread(target=_show, args=(where,), daemon=True).start()
 
-    _run(lambda: listen(app, address, "/", ready=ready, ending=front.end), desk.close)
+    _run(lambda: listen(app, address, "/", "--port P", ready=ready, ending=front.end), desk.close)
 
 
 def _show(where: str) -> None:

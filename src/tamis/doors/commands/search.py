@@ -77,6 +77,8 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
     """
     from tamis.doors.render import answer
 
+    if options["quick"] and not options["rrf"]:
+        raise click.UsageError("--quick asks no model, and --no-rrf the model alone: leave one out")
     arguments = _search_arguments(options)
     found = with_all_files(root, options, quiet, lambda corpus: _asked(corpus, root, query, arguments))
     if as_json:
