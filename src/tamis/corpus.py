@@ -289,6 +289,7 @@ class Corpus:
         """Make the index anew: from a damaged one, with another model, or for a newer format."""
         watched = progress or self._progress
         settings = with_model(self.settings, self._stored_model)
+        untold = self.exists() and not settings.model.name
         make = partial(build, self.root, self._reader, settings, self._models.embedder, watched)
         done: Report | None = None
         if self.is_shared or is_usable(self.directory):
@@ -296,6 +297,9 @@ class Corpus:
                 done = make(rebuild=True)
         done = done or make(discard=True)
         self._make_vocabulary(watched)
+        if untold:
+            said = f"the old index did not tell its model: the new one is made with {DEFAULT_MODEL}"
+            done = replace(done, warnings=(*done.warnings, said))
         return self._with_faults(done)
 
     def _stored_model(self) -> str:
