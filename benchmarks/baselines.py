@@ -44,7 +44,8 @@ from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import MAIN, scores
 from tamis.measure.study import plan
 from tamis.measure.ways import Way
-from tamis.models.embed import DEFAULT_MODEL, Embedder, load_embedder
+from tamis.models.embed import Embedder, load_embedder
+from tamis.models.names import DEFAULT_MODEL
 
 K1, B = 1.5, 0.75  # 0.9 and 0.4 are worse on nearly all sets of long documents
 RRF_K = 60

@@ -26,7 +26,7 @@ from tamis.errors import TamisError
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.study import plan
 from tamis.measure.ways import Way
-from tamis.models.embed import DEFAULT_MODEL
+from tamis.models.names import DEFAULT_MODEL
 
 SEED = 1
 

@@ -61,7 +61,7 @@ READERS = 1
 ASKED = 0.25  # how often questions are asked as well: they cost more than all the rest
 PAUSE = 0.15  # seconds between two looks of a reader
 LONGEST = 60.0  # seconds; an operation that takes longer hangs
-_LATER = {"pending", "orphans", "concepts"}  # checks whose warnings are for the next run
+_LATER = {"pending", "files", "orphans", "concepts"}  # checks whose warnings are for the next run
 DAMAGED = {"mend", "replace", "discard"}
 
 

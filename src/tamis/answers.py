@@ -1,6 +1,6 @@
 """From the pipeline's answer to what a door shows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,11 @@ from tamis.search.question import Answer, Question
 from tamis.search.retrieve import Reached
 
 _LIKELY: Final = 0.3  # what the seed calls confident (R002-142): below it, most answers are none
+
+# What is true of several roots only where it is true of each of them (`hints_of_all`).
+_NO_DOCUMENT: Final = "the filter lets no document through"
+_NO_TAG: Final = "no document has the tag"
+_UNLIKELY: Final = "nothing here is likely to answer this"
 
 
 def found(
@@ -158,10 +163,10 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
     elif not state.documents:
         hints.append("the index is empty: no text files were found (see: tamis status)")
     elif not answer.allowed.documents:
-        hints.append("the filter lets no document through")
+        hints.append(_NO_DOCUMENT)
         tags = [each for each in filters.atoms(question.filter) if isinstance(each, filters.Tag)]
         unused = [tag.name for tag in tags if not snapshot.allow(tag).documents]
-        hints += [f"no document has the tag {name}" for name in unused]
+        hints += [f"{_NO_TAG} {name}" for name in unused]
     if question.parents and answer.candidates and not answer.parents:
         hints.append(_no_sections(question))
     if question.graph_context and not question.max_hops:
@@ -173,6 +178,27 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str,
     hints += _confidence(question, answer)
     if answer.expansion.unready and answer.allowed.chunks:
         hints.append("the question was not expanded: the concept vocabulary is not ready (run: tamis index)")
+    return tuple(hints)
+
+
+def hints_of_all(found: Mapping[str, Found]) -> tuple[str, ...]:
+    """What can be said of the answers of several roots together; what is true of some names them."""
+    if len(found) == 1:
+        return next(iter(found.values())).hints
+    holding = [one for one in found.values() if one.index.documents]
+    answering = [one for one in found.values() if one.results]
+    unsure = [hint for one in answering for hint in one.hints if hint.startswith(_UNLIKELY)]
+    hints: dict[str, None] = {}
+    for name, one in found.items():
+        for hint in one.hints:
+            if all(hint in other.hints for other in found.values()):
+                hints[hint] = None
+            elif hint.startswith((_NO_DOCUMENT, _NO_TAG)):
+                hints |= {hint: None} if all(hint in other.hints for other in holding) else {}
+            elif not hint.startswith(_UNLIKELY):
+                hints[f"{name}: {hint}"] = None
+            elif len(unsure) == len(answering):
+                hints[max(unsure)] = None  # of texts that differ in the score alone, the best
     return tuple(hints)
 
 
@@ -198,7 +224,7 @@ def _confidence(question: Question, answer: Answer) -> Iterator[str]:
         yield f"{dropped} {were} left out for a score below {question.min_score:g} (--min-score 0 shows more)"
     if not question.min_score and best < _LIKELY and not by_rerank:
         scored = f"the best score is {best:.2f} (--min-score {_LIKELY:g} leaves such results out)"
-        yield f"nothing here is likely to answer this: {scored}"
+        yield f"{_UNLIKELY}: {scored}"
 
 
 def _no_sections(question: Question) -> str:

@@ -35,7 +35,8 @@ from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry, walk
 from tamis.links import LINKS_VERSION
 from tamis.model import Address, Document, FileState, Report, Skipped, embedding_text
-from tamis.models.embed import DEFAULT_MODEL, NO_MODEL, Embedder
+from tamis.models.embed import Embedder
+from tamis.models.names import DEFAULT_MODEL, NO_MODEL
 from tamis.progress import Progress
 from tamis.settings import Settings
 from tamis.text import TOKENIZER_VERSION

@@ -22,8 +22,9 @@ from tamis.filters import Filter
 from tamis.health import Health
 from tamis.ingest.walk import checked_root
 from tamis.model import INDEX_FOLDER, NO_INDEX, Address, Facts, Found, IndexState, Report, WhyNot
-from tamis.models.embed import DEFAULT_MODEL, Embedder, check_name
+from tamis.models.embed import Embedder
 from tamis.models.loaded import LoadedModels
+from tamis.models.names import DEFAULT_MODEL, check_name
 from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
 from tamis.repair import is_usable, repaired, with_model
@@ -294,6 +295,7 @@ class Corpus:
             with self._reader.snapshot() as snapshot:
                 check_belongs(self.root, self._reader.place, snapshot.about)
         settings = with_model(self.settings, self._stored_model)
+        untold = self.exists() and not settings.model.name
         make = partial(build, self.root, self._reader, settings, self._models.embedder, watched)
         done: Report | None = None
         if self.is_shared or is_usable(self.directory):
@@ -301,6 +303,9 @@ class Corpus:
                 done = make(rebuild=True)
         done = done or make(discard=True)
         self._make_vocabulary(watched)
+        if untold:
+            said = f"the old index did not tell its model: the new one is made with {DEFAULT_MODEL}"
+            done = replace(done, warnings=(*done.warnings, said))
         return self._with_faults(done)
 
     def _stored_model(self) -> str:
@@ -332,6 +337,13 @@ class Corpus:
     def changes(self) -> int:
         """How many files are new, perhaps changed or gone since they were indexed. Reads none."""
         return changes(self.root, self._reader, self.settings)
+
+    def outdated(self) -> int:
+        """How many files are new, changed or gone for sure. Reads none."""
+        with self._reader.snapshot() as snapshot:
+            known, skipped = snapshot.file_states(), snapshot.skipped()
+            since = float(snapshot.about.get("began", 0.0))
+        return survey.outdated(self.root, self.settings, known, skipped, since)
 
     def status(self) -> Status:
         """What the index holds, and how it compares with the files as they are now."""

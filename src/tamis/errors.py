@@ -199,7 +199,7 @@ class EngineTooOld(EngineFault):
 
 
 class ModelFault(TamisError):
-    pass
+    http_status = 501
 
 
 class StorageFault(TamisError):

@@ -10,6 +10,7 @@ from pathlib import Path
 from tamis.configuration import load, user_file
 from tamis.errors import UsageError
 from tamis.ingest.roots import chosen_roots
+from tamis.models.names import check_name
 from tamis.settings import Settings
 
 
@@ -32,20 +33,28 @@ def served(
     config: str | None = None,
     index_dir: str | None = None,
     engine: str | None = None,
+    option: str = "--root ",
 ) -> tuple[Folder, ...]:
-    """The folders that were given, or the current one where none was."""
+    """The folders that were given, or the current one where none was; `option` is how a command takes one.
+
+    A model that nobody knows is a fault at once: a server would tell only whoever asks first.
+    """
     if index_dir and len(roots) > 1:
         raise UsageError("one --index-dir for several roots", hint="leave it out, or serve one root")
-    paths = chosen_roots(roots)
+    paths = chosen_roots(roots, option)
     given = {"model.name": model, "engine.url": engine}
     flags = {name: value for name, value in given.items() if value}
     file, place = Path(config) if config else None, Path(index_dir) if index_dir else None
     elsewhere = (*([file] if file else []), user_file(os.environ))
-    return tuple(
+    folders = tuple(
         Folder(name, path, reload(), place, reload, elsewhere)
         for name, path in zip(names_of(paths), paths, strict=True)
         for reload in (partial(load, path, flags, config=file),)
     )
+    for folder in folders:
+        if folder.settings.model.name:
+            check_name(folder.settings.model.name)
+    return folders
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

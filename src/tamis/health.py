@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from tamis.build import check_belongs, check_model, model_facts, model_name, recipe
-from tamis.engine.embedded import contents
+from tamis.engine.embedded import contents, stored_documents
 from tamis.engine.embedded.check import Check, examine
 from tamis.engine.embedded.exam import Exam, Settled, problem
 from tamis.engine.embedded.lock import holder
@@ -25,6 +25,7 @@ from tamis.errors import BadSetting, IndexMismatch, TamisError
 from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embed import Embedder
 from tamis.settings import Settings
+from tamis.survey import outdated
 
 Load = Callable[[str], Embedder | None]
 
@@ -87,6 +88,9 @@ def check(root: Path, directory: Path, settings: Settings | BadSetting, load: Lo
         "root": Check(partial(_root, root), "the index is this root's"),
         "model": Check(
             partial(_model, settings, load), "the index has no vectors, and wants none", settled=True
+        ),
+        "files": Check(
+            partial(_files, root, settings), "no file is new, changed or gone since then", settled=True
         ),
     }
     found = [
@@ -197,6 +201,21 @@ def _root(root: Path, exam: Exam) -> Iterator[Finding]:
         check_belongs(root, exam.directory, exam.facts)
     except IndexMismatch as error:
         yield problem(error.message, error.hint)
+
+
+def _files(root: Path, settings: Settings | BadSetting, exam: Exam) -> Iterator[Finding]:
+    """The index knows every file as it is. What a run has found and left is told already (`pending`)."""
+    assert not isinstance(settings, BadSetting)
+    if exam.facts["pending"] or not exam.facts["built_at"] or any(_root(root, exam)):
+        return
+    known, skipped = stored_documents.file_states(exam.connection), stored_documents.skipped(exam.connection)
+    count = outdated(root, settings, known, skipped, float(exam.facts.get("began", 0.0)))
+    files = "1 file is" if count == 1 else f"{count} files are"
+    what, writing = f"{files} new, changed or gone since the last run", holder(exam.directory)
+    if count and writing:
+        yield problem(f"{what}; {writing} is at it", severity="ok")
+    elif count:
+        yield problem(what, f"run: tamis index {root}", Repair("refresh"), "warning")
 
 
 def _model(settings: Settings | BadSetting, load: Load, exam: Exam) -> Iterator[Finding]:

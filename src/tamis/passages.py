@@ -55,7 +55,9 @@ def excerpt(corpus: Corpus, wanted: Wanted, most: int) -> Excerpt:
 
 
 def _check(wanted: Wanted) -> None:
-    if (wanted.chunk_id is None) == (wanted.path is None):
+    if wanted.chunk_id is not None and wanted.path is not None:
+        raise UsageError("chunk_id and path are given", hint="give chunk_id or path, not both")
+    if wanted.chunk_id is None and wanted.path is None:
         raise UsageError("which passage?", hint="give chunk_id, or path with start_line and end_line")
     lines = (wanted.start_line, wanted.end_line)
     if wanted.chunk_id is not None and lines != (None, None):

@@ -200,7 +200,7 @@ def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
         "is": lambda: _archived(value, names),
     }
     if key not in makers:
-        raise BadFilter(f"there is no filter {key}:", hint=_nearest(key, _KEYS))
+        raise BadFilter(f"there is no filter {key}:", hint=_nearest(key, (*_KEYS, "is")))
     return makers[key]()
 
 

@@ -18,6 +18,7 @@ from tamis.errors import IndexFault, IndexForeign, TamisError
 from tamis.health import Health
 from tamis.model import Finding, Repair
 from tamis.models.loaded import LoadedModels
+from tamis.models.names import DEFAULT_MODEL
 from tamis.progress import Progress
 from tamis.settings import Settings
 from tamis.vocabulary import make_if_used
@@ -65,7 +66,7 @@ def _mend(
             chosen = with_model(settings, lambda: store.model_of(directory))
             build(root, aside, chosen, models.embedder, progress)
         make_if_used(directory, settings, models.embedder, progress)
-        yield "made the index anew"
+        yield f"made the index anew, with {chosen.model.name or DEFAULT_MODEL}"
         return
     if kinds & {"rewrite", "reembed", "sweep"}:
         lost = mend(directory, timeout, waiting, repairs)

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from tamis.answers import hints_of_all
 from tamis.arguments import Narrowing
 from tamis.browse import Facets, Graph, Listed, Reading, added, facets, filter_for, graph, listed, reading
 from tamis.corpus import Corpus
@@ -142,7 +143,7 @@ class Roots:
             has_more=(_candidates(found) if explained else len(merged)) > offset + limit < _MOST,
             freshness=freshness,
             generations=tuple(one.index.generation for one in found.values()),
-            hints=tuple(dict.fromkeys(hint for one in found.values() for hint in one.hints)),
+            hints=hints_of_all(found),
             related=None if None in context else tuple(_context(found)),
             found=found,
         )
@@ -335,7 +336,7 @@ def as_one(found: Mapping[str, Found]) -> Found:
             max(states, key=lambda state: state.built_at),
             **{name: sum(getattr(state, name) for state in states) for name in _SUMMED},
         ),
-        hints=tuple(dict.fromkeys(hint for one in each for hint in one.hints)),
+        hints=hints_of_all(found),
         why_not=_likeliest([one.why_not for one in each if one.why_not is not None]),
         graph_context=None if first.graph_context is None else tuple(r for _, r in _context(found)),
         funnel=None if first.funnel is None else tuple(_step(at) for at in steps),

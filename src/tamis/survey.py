@@ -12,7 +12,7 @@ from tamis.ingest.ignore import explain
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import describe
-from tamis.model import Document, Facts, Skipped, WhyNot
+from tamis.model import Document, Facts, FileState, Skipped, WhyNot
 from tamis.settings import Settings
 
 OUTSIDE: Final = "outside the root"
@@ -25,6 +25,26 @@ def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped]]:
     taken = [outcome.path for outcome in outcomes if isinstance(outcome, Source)]
     left_out = [*plan.skipped, *(outcome for outcome in outcomes if isinstance(outcome, Skipped))]
     return taken, sorted(left_out, key=lambda item: item.path)
+
+
+def outdated(
+    root: Path, settings: Settings, known: Mapping[str, FileState], skipped: Sequence[Skipped], since: float
+) -> int:
+    """How many files are new, changed or gone since the run that began then: by times and sizes, for sure.
+
+    What was written so shortly before it was read that nobody can tell is left to the next run.
+    """
+    plan = make_plan(root, settings, dict(known))
+    passed_over = {item.path for item in skipped}
+    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
+    count = sum(path not in here for path in known)
+    for entry in plan.changed:
+        before = known.get(entry.path)
+        if before is not None:
+            count += (entry.size, entry.mtime_ns) != (before.size, before.mtime_ns)
+        else:
+            count += entry.path not in passed_over or entry.mtime_ns > since * 1e9
+    return count
 
 
 def documents(root: Path, settings: Settings) -> Iterator[Document]:

@@ -459,4 +459,4 @@ def fixture() -> Server[Any]:
 
 
 if __name__ == "__main__":
-    listen(over_http(fixture(), (), ServerSettings()), Address("127.0.0.1", 0), HTTP_PATH)
+    listen(over_http(fixture(), (), ServerSettings()), Address("127.0.0.1", 0), HTTP_PATH, "nothing")

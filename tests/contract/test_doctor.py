@@ -132,7 +132,25 @@ def test_a_healthy_index_has_no_finding(corpus, full):
     health = corpus.check(full=full)
     assert {finding.severity for finding in health.findings} == {"ok"}, problems(health)
     assert (health.verdict, health.exit_code, health.repairs) == ("healthy", 0, [])
-    assert len({finding.check for finding in health.findings}) == len(health.findings) == 17
+    assert len({finding.check for finding in health.findings}) == len(health.findings) == 18
+
+
+def test_files_that_the_index_does_not_know_as_they_are(tmp_path):
+    root = write_files(tmp_path / "root", FILES)
+    with open_corpus(root) as corpus:
+        assert corpus.check().verdict == "healthy"
+        write_files(root, {"brand-new.md": "alpha anew"})
+        health = corpus.check()
+        assert problems(health) == [("files", "warning")]
+        (finding,) = [each for each in health.findings if each.check == "files"]
+        assert finding.what == "1 file is new, changed or gone since the last run"
+        assert finding.hint == f"run: tamis index {root}"
+        assert (health.verdict, health.exit_code) == ("repairable", 1)
+        corpus.refresh()
+        assert corpus.check().verdict == "healthy"
+        (root / "brand-new.md").unlink()
+        assert problems(corpus.check()) == [("files", "warning")]
+        assert corpus.repair().verdict == "healthy"
 
 
 def test_there_is_nothing_to_repair_in_a_healthy_index(corpus):
@@ -490,7 +508,7 @@ def test_a_corrupted_page(corpus, made):
         assert problems(health) == [("database", "fault")]
         skipped = {each.check for each in health.findings if each.severity == "skipped"}
         assert {"segments", "rows", "vectors", "postings", "root", "model"} <= skipped
-        assert again.repair().repaired == ("made the index anew",)
+        assert again.repair().repaired == ("made the index anew, with hashing",)
         assert answers(again) == made.answers
         assert not (corpus.directory / "anew").exists()
 
@@ -753,7 +771,7 @@ def test_a_writer_at_work_is_no_finding(tmp_path):
         assert writer.stdout and writer.stdout.readline() == "writing\n"
         looks, generations = 0, set()
         while writer.poll() is None:
-            assert [each for each in problems(corpus.check()) if each[0] != "pending"] == []
+            assert [each for each in problems(corpus.check()) if each[0] not in ("pending", "files")] == []
             looks += 1
             generations.add(corpus.state().generation)
         writer.stdout.close()
@@ -801,7 +819,7 @@ def test_the_command(tmp_path, run):
     assert (code, "repair: " in out, out.splitlines()[-1]) == (0, True, "the index is healthy")
     (root / ".tamis/index.db").write_bytes(b"no database" * 1000)
     code, out, err = run("doctor", root, "--repair", "--json")
-    assert (code, json.loads(out)["repaired"]) == (0, ["made the index anew"])
+    assert (code, json.loads(out)["repaired"]) == (0, ["made the index anew, with hashing"])
     assert "the old one stays" in err, "it says so first"
     assert run("search", "alpha", root)[0] == 0
 
@@ -818,7 +836,7 @@ def test_settings_that_cannot_be_read(tmp_path, run, monkeypatch, text):
         assert code == 2
         assert [each["check"] for each in found if each["severity"] == "fault"] == ["settings"]
         skipped = {each["check"] for each in found if each["severity"] == "skipped"}
-        assert skipped == {"postings", "links", "recipe", "model"}
+        assert skipped == {"postings", "links", "recipe", "model", "files"}
 
 
 def test_the_folder_of_another(tmp_path, run):

@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import time
+from contextlib import closing
 from urllib.parse import quote
 
 import anyio
@@ -20,7 +21,9 @@ from sites import API, Site, site_of, site_over
 from tamis.corpus import Corpus
 from tamis.doors.api import OPERATIONS, openapi
 from tamis.doors.http import application
+from tamis.doors.listen import problem
 from tamis.doors.mcp import make_server
+from tamis.errors import TamisError
 
 HIDDEN = {"archive/old.md"}
 SHOWN = {path for path in FILES if path not in {*HIDDEN, "tamis.toml", ".graphragignore"}}
@@ -373,6 +376,20 @@ def test_a_fault_says_no_more_than_that(tmp_path, caplog):
     assert "ZeroDivisionError" in caplog.text
     assert "secret" not in caplog.text
     site.close()
+
+
+def test_what_needs_a_package_that_is_not_installed_says_which(tmp_path, monkeypatch):
+    monkeypatch.setattr("tamis.models.cross_encoder._PACKAGE", "tamis-no-such-package")
+    with closing(site_of(tmp_path / "shop")) as site:
+        assert "tamis[rerank]" in site.fault("/search?q=grass&rerank=true", 501)["hint"]
+
+
+def test_every_fault_has_a_title():
+    def below(kind):
+        return {kind, *(each for own in kind.__subclasses__() for each in below(own))}
+
+    for fault in below(TamisError):
+        assert problem(fault.http_status, "what")["title"], fault
 
 
 # --- Who may ask ----------------------------------------------------------------------------

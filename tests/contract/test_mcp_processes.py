@@ -240,10 +240,10 @@ def test_it_ends_when_its_client_is_killed(shop):
     assert not alive
 
 
-def refused(arguments, folder, **more):
+def refused(arguments, folder, command="mcp", **more):
     """A server that did not start, and said so where people look."""
     ran = subprocess.run(
-        [*TAMIS, "mcp", *arguments],
+        [*TAMIS, command, *arguments],
         cwd=folder,
         env=environment(**more),
         stdin=subprocess.DEVNULL,
@@ -261,7 +261,10 @@ def refused(arguments, folder, **more):
 def test_a_home_folder_is_not_indexed_by_accident(where, tmp_path):
     folder = tmp_path if where == "home" else Path("/")
     ran = refused([], folder, HOME=str(tmp_path))
-    assert "--root" in ran.stderr
+    assert "--root FOLDER" in ran.stderr
+    ran = refused([], folder, "serve", HOME=str(tmp_path))
+    assert "tamis serve FOLDER" in ran.stderr
+    assert "--root" not in ran.stderr
     assert not (folder / ".tamis").exists()
 
 
@@ -269,6 +272,7 @@ def test_a_home_folder_is_not_indexed_by_accident(where, tmp_path):
     ("arguments", "said"),
     [
         (["--root", "nowhere"], "does not exist"),
+        (["--model", "foo"], "there is no model 'foo'"),
         (["--http", "nonsense"], "is no address"),
         (["--http", "0.0.0.0:0"], "--token"),
         (["--http", "127.0.0.1:0", "--token", "short"], "token"),
@@ -280,6 +284,11 @@ def test_what_cannot_be_served_is_said_at_once(arguments, said, shop):
     assert said in refused(arguments, shop).stderr
 
 
+def test_a_page_takes_no_unknown_model(shop):
+    said = refused(["--port", "0", "--model", "foo"], shop, "serve").stderr
+    assert said == refused(["x", "--model", "foo"], shop, "search").stderr
+
+
 def test_the_log_goes_to_a_file(shop, tmp_path):
     server = start("--root", shop, "--model", "hashing", "--log-file", tmp_path / "log")
     say(server, HELLO, READY, {"jsonrpc": "2.0", "nonsense": True}, query(2))
@@ -288,6 +297,16 @@ def test_the_log_goes_to_a_file(shop, tmp_path):
     assert server.wait(PATIENCE) == 0
     assert server.stderr.read() == b""
     assert (tmp_path / "log").exists()
+
+
+def test_an_interrupt_ends_it_at_once(shop):
+    """The first one, though the client's pipe stays open and a thread waits for what comes through it."""
+    server = start("--root", shop, "--model", "hashing")
+    say(server, HELLO, READY)
+    listen(server, 1)
+    server.send_signal(signal.SIGINT)
+    assert server.wait(10) == 0
+    assert server.stderr.read() == b""
 
 
 def test_without_pipes_there_is_no_server(shop):
@@ -362,7 +381,13 @@ def test_over_http_others_are_refused(shop):
 
 def test_a_port_that_is_taken(shop):
     with over_http(shop) as (_, port, _):
-        assert "choose another port" in refused(["--http", f"127.0.0.1:{port}"], shop).stderr
+        said = refused(["--http", f"127.0.0.1:{port}"], shop).stderr
+        assert "choose another port with --http HOST:PORT" in said
+        assert "ERROR" not in said
+        said = refused(["--port", str(port)], shop, "serve").stderr
+        assert "choose another port with --port" in said
+        assert "already in use" in said
+        assert "ERROR" not in said
 
 
 def test_it_stops_while_it_indexes(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -382,7 +383,7 @@ def test_a_long_passage_is_cut_and_says_where_to_go_on(book):
     ("arguments", "said"),
     [
         ({}, "give chunk_id, or path"),
-        ({"chunk_id": "book.md#1", "path": "book.md"}, "give chunk_id, or path"),
+        ({"chunk_id": "book.md#1", "path": "book.md"}, "not both"),
         ({"chunk_id": "book.md#1", "start_line": 1}, "its own lines"),
         ({"path": "book.md", "neighbours": 1}, "give chunk_id"),
         ({"path": "book.md", "start_line": 5, "end_line": 4}, "before start_line"),
@@ -489,7 +490,8 @@ WRONG = [
     ({"query": "x", "limit": 2.5}, "a whole number from 1 to 100"),
     ({"query": "x", "limit": 10**500}, "limit is a huge number"),
     ({"query": "x", "limit": [5]}, "a whole number from 1 to 100"),
-    ({"query": "x", "limit": 5, "top_n": 5}, "limit is given twice"),
+    ({"query": "x", "limit": 5, "top_n": 5}, "limit is given twice, as limit and as top_n"),
+    ({"query": "x", "filter": "nonsense:x"}, ", is"),
     ({"query": "x", "max_tokens": 199}, "from 200 to 100000"),
     ({"query": "x", "min_score": -0.1}, "a number from 0 to 1"),
     ({"query": "x", "min_score": "0.5"}, "a number from 0 to 1"),
@@ -685,3 +687,33 @@ def test_reading_over_several_roots(both):
     assert "no document" in fault(both, "get_passage", {"path": "lab/b.md", "root": "notes"})
     assert [each["root"] for each in answer(both, "index_status")["roots"]] == ["notes", "notes-2"]
     assert len(answer(both, "index_status", root="notes")["roots"]) == 1
+
+
+def test_hints_are_true_of_all_roots_together(tmp_path):
+    """What one root says of itself is no word on the answer of all."""
+    write_files(
+        tmp_path / "a", {"todo.md": "---\ntags: [to do]\n---\n# Queue\n\nA queue keeps jobs in order.\n"}
+    )
+    write_files(tmp_path / "b", {"lamp.md": "# Lamp\n\nA lamp glows.\n"})
+    with closing(desk_over(tmp_path / "a", tmp_path / "b")) as desk:
+
+        def hints(**asked):
+            return answer(desk, **asked)["hints"]
+
+        [unsure] = hints(query="queue", root="b")
+        assert "nothing here is likely" in unsure
+        assert hints(query="queue", limit=1) == []
+        assert sum("nothing here is likely" in hint for hint in hints(query="zebra")) == 1
+
+        assert "no document has the tag to do" in hints(query="queue", tags=["to do"], root="b")
+        assert hints(query="queue", tags=["to do"]) == []
+        nowhere = ["the filter lets no document through", "no document has the tag gone"]
+        assert hints(query="queue", tags=["gone"]) == nowhere
+
+        (tmp_path / "b" / "lamp.md").unlink()
+        assert (
+            "the index is empty"
+            in until(lambda: [h for h in hints(query="queue", root="b") if "empty" in h])[0]
+        )
+        assert hints(query="queue")[0].startswith("b: the index is empty")
+        assert hints(query="queue", tags=["gone"])[:2] == nowhere

@@ -152,7 +152,7 @@ from tamis.folders import served
 from tamis.doors.mcp import Desk, make_server
 
 async def run():
-    folders = served([sys.argv[1]])
+    folders = served([sys.argv[1]], model="granite")
     for mode in ("auto", "legacy"):
         async with Client(make_server(Desk(folders, folders[0].settings.server)), mode=mode) as client:
             assert len((await client.list_tools()).tools) == 5

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -104,6 +105,43 @@ def test_a_reranker_that_is_not_installed_is_said(run, monkeypatch):
     assert 'pip install "tamis[rerank]"' in ended.err
     monkeypatch.setenv("TAMIS_SEARCH_RERANK_MODEL", "nobody")
     assert "there is no reranker 'nobody'" in run("search", "login", "--rerank").err
+
+
+def test_options_that_leave_nothing_to_search_with_are_named(run):
+    ended = run("search", "login", "--quick", "--no-rrf")
+    assert ended.code == 2
+    assert "--quick" in ended.err and "--no-rrf" in ended.err
+
+
+def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
+    """New, changed or gone: the files are counted. Nothing is said after a run."""
+
+    def hints(*options: str) -> list[str]:
+        return run("search", "login", "--json", *options).json["hints"]
+
+    assert hints() == []  # it has made the index
+    assert hints() == []
+    Path("docs/new.md").write_text("login anew\n")
+    [said] = hints()
+    assert said == "1 file is new, changed or gone since the index was made (run: tamis index .)"
+    Path("docs/old.md").unlink()
+    Path("docs/api.md").write_text("changed")
+    assert [hint[:29] for hint in hints()] == ["3 files are new, changed or g"]
+    assert "note: 3 files are new" in run("search", "login").out
+    with tamis.open(".", settings=load(Path.cwd(), {})) as corpus:
+        assert corpus.search("login").hints == ()
+    run("index")
+    assert hints() == []
+
+    Path("docs/picture.png").write_bytes(b"\0\1\2")  # is skipped, and waits for nothing
+    run("index")
+    assert hints() == []
+
+    monkeypatch.setattr("tamis.doors.commands.search._PATIENCE", 0.0)
+    held = threading.Event()
+    monkeypatch.setattr("tamis.corpus.Corpus.outdated", lambda _: held.wait(30))
+    assert hints() == ["whether files have changed was not looked at (run: tamis status .)"]
+    held.set()
 
 
 def test_the_contract_of_an_answer(run):

@@ -15,8 +15,9 @@ import pytest
 
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import bge, encoder, granite
-from tamis.models.embed import DEFAULT_MODEL, MODEL_NAMES, Embedder, check_name, load_embedder, worker_threads
+from tamis.models.embed import _LOADERS, Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
+from tamis.models.names import DEFAULT_MODEL, MODEL_NAMES, check_name
 from tamis.search.calibrate import Logistic
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -185,7 +186,7 @@ def test_only_the_first_tokens_of_a_long_text_count():
 
 def test_names():
     assert DEFAULT_MODEL == "granite"
-    assert set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"}
+    assert set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"} == {*_LOADERS, "none"}
     assert load_embedder("none") is None
     assert isinstance(load_embedder("hashing"), HashingEmbedder)
     for name in ("", "Granite", "gpt"):

@@ -173,7 +173,7 @@ def _value(parameter: Parameter, text: str) -> Any:
 
 # --- OpenAPI --------------------------------------------------------------------------------
 
-_ALWAYS: Final = (400, 401, 403, 404, 405, 423, 500, 503, 504, 507)
+_ALWAYS: Final = (400, 401, 403, 404, 405, 423, 500, 501, 502, 503, 504, 507)
 _SAID: Final = {
     304: "As it was when the ETag was given.",
     400: "What was asked cannot be answered as asked.",
@@ -188,6 +188,8 @@ _SAID: Final = {
     423: "Another process is writing the index.",
     429: "Too many listen already.",
     500: "A fault in tamis, or a damaged index.",
+    501: "What was asked for needs a model that is not installed.",
+    502: "The server that the index is on refuses, or is too old.",
     503: "The server is about to end.",
     504: "No answer within server.deadline.",
     507: "The disk is full, read-only or failing.",

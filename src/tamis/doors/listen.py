@@ -8,7 +8,8 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -146,8 +147,8 @@ async def refuse(
 _TITLES: Final = {
     400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
     408: "Request Timeout", 409: "Conflict", 413: "Content Too Large", 415: "Unsupported Media Type",
-    423: "Locked", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable",
-    504: "Gateway Timeout", 507: "Insufficient Storage",
+    423: "Locked", 429: "Too Many Requests", 500: "Internal Server Error", 501: "Not Implemented",
+    502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout", 507: "Insufficient Storage",
 }  # fmt: skip
 
 
@@ -161,13 +162,15 @@ def listen(
     application: Application,
     address: Address,
     path: str,
+    option: str,
     *,
     ready: Callable[[str], None] = lambda _: None,
     ending: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT. Says on standard error where, and tells `ready`.
 
-    `ending` is called first: whoever answers for long holds the end up, and is to be told.
+    `option` is how a port is chosen. `ending` is called first: whoever answers for long holds the end up,
+    and is to be told.
     """
     config = uvicorn.Config(
         application,
@@ -181,10 +184,14 @@ def listen(
         timeout_keep_alive=30,
     )
     try:
-        socket = config.bind_socket()
-    except SystemExit:  # uvicorn has logged why
+        with _unlogged():
+            socket = config.bind_socket()
+    except SystemExit as end:  # uvicorn's word for what the system said
+        why = end.__context__
+        reason = f": {why.strerror}" if isinstance(why, OSError) and why.strerror else ""
         raise UsageError(
-            f"cannot listen on {address}", hint="choose another port; 0 is any that is free"
+            f"cannot listen on {address}{reason}",
+            hint=f"choose another port with {option}; 0 is any that is free",
         ) from None
     socket.listen(config.backlog)  # who reads the line below may call at once
     chosen = Address(address.host, socket.getsockname()[1])
@@ -193,6 +200,17 @@ def listen(
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn stops at it, and then sends it on to us
     with socket:
         _Server(config, ending).run(sockets=[socket])
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """What uvicorn would log is raised instead."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = False
 
 
 class _Server(uvicorn.Server):

@@ -5,6 +5,7 @@ An index has one commit point, so nothing is lost when we go: what was being ind
 
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -21,7 +22,8 @@ log = logging.getLogger("tamis.mcp")
 
 
 def serve_stdio(folders: Sequence[Folder]) -> NoReturn:
-    """Until the client closes its end, or is gone."""
+    """Until the client closes its end, or is gone, or we are interrupted."""
+    signal.signal(signal.SIGINT, lambda *_: _leave())  # asyncio's own would wait for the thread that reads
     heard, told = _take_pipes()
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     from tamis.doors.mcp import Desk, run_stdio
@@ -40,7 +42,7 @@ def serve_http(folders: Sequence[Folder], where: str, token: str | None, others:
     desk = Desk(folders, settings)
     application = http_application(desk, (address.host, *others))
     application = with_token(application, token) if token else application
-    _run(lambda: listen(application, address, HTTP_PATH), desk.close)
+    _run(lambda: listen(application, address, HTTP_PATH, "--http HOST:PORT"), desk.close)
 
 
 def serve_pages(
@@ -61,7 +63,7 @@ def serve_pages(
         if shown:
             threading.Thread(target=_show, args=(where,), daemon=True).start()
 
-    _run(lambda: listen(app, address, "/", ready=ready, ending=front.end), desk.close)
+    _run(lambda: listen(app, address, "/", "--port P", ready=ready, ending=front.end), desk.close)
 
 
 def _show(where: str) -> None:
@@ -100,6 +102,10 @@ def _run(serve: Callable[[], None], close: Callable[[], None]) -> NoReturn:
     close()
     sys.stderr.flush()
     logging.shutdown()
+    _leave()
+
+
+def _leave() -> NoReturn:
     os._exit(0)
 
 
@@ -108,4 +114,4 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     log.warning("the client is gone")
-    os._exit(0)
+    _leave()

@@ -198,6 +198,7 @@ def read(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
     """What was given, checked, by the parameters' own names. What was not given is not there."""
     names = {name: each for each in tool.parameters for name in (each.name, *each.also)}
     given: dict[str, Any] = {}
+    called: dict[str, str] = {}  # what each was given as
     for name, value in arguments.items():
         if name not in names:
             raise _unknown(tool, str(name), names)
@@ -205,7 +206,9 @@ def read(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
         if value is None:
             continue
         if parameter.name in given:
-            raise UsageError(f"{parameter.name} is given twice", hint=f"as {name} too: leave one out")
+            both = f"as {called[parameter.name]} and as {name}"
+            raise UsageError(f"{parameter.name} is given twice, {both}", hint="leave one out")
+        called[parameter.name] = name
         given[parameter.name] = _READERS[parameter.kind](parameter, value)
     for parameter in tool.parameters:
         if parameter.required and parameter.name not in given:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tamis.configuration import load
 from tamis.errors import BadSetting, UsageError
-from tamis.models.embed import DEFAULT_MODEL, NO_MODEL
+from tamis.models.names import DEFAULT_MODEL, NO_MODEL
 from tamis.search.pipeline import active_lanes
 from tamis.search.question import Question
 from tamis.search.stages import STAGES

@@ -11,13 +11,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.errors import BadSetting
+from tamis.models.names import NO_MODEL, check_name
 
 Vectors = NDArray[np.float32]
-
-DEFAULT_MODEL: Final = "granite"
-QUICK_MODEL: Final = "hashing"  # takes no longer than looking a vector up
-NO_MODEL: Final = "none"  # words only: no vectors are made or searched
 
 
 class Embedder(Protocol):
@@ -68,13 +64,6 @@ _LOADERS: Final[dict[str, Callable[[int], Embedder]]] = {
     "bge": _bge,
     "hashing": _hashing,
 }
-MODEL_NAMES: Final = (*_LOADERS, NO_MODEL)
-
-
-def check_name(name: str) -> str:
-    if name not in MODEL_NAMES:
-        raise BadSetting(f"there is no model {name!r}", hint=f"allowed: {', '.join(MODEL_NAMES)}")
-    return name
 
 
 def load_embedder(name: str, threads: int = 0) -> Embedder | None:

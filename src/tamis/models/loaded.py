@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tamis.models.cache import CachedEmbedder, VectorCache, cache_folder
-from tamis.models.embed import QUICK_MODEL, Embedder, load_embedder, worker_threads
+from tamis.models.embed import Embedder, load_embedder, worker_threads
+from tamis.models.names import QUICK_MODEL
 from tamis.models.rerank import Reranker, load_reranker
 from tamis.settings import Settings
 

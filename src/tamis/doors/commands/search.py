@@ -1,12 +1,20 @@
 """`tamis search`."""
 
-from typing import Any
+import shlex
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tamis.doors.commands.opening import with_all_files
 from tamis.doors.commands.options import json_option, quiet_option, root_argument, shared_options, yes_option
 from tamis.doors.commands.output import print_json, print_lines
+
+if TYPE_CHECKING:
+    from tamis.corpus import Corpus
+    from tamis.model import Found
+
+_PATIENCE: Final = 2.0  # seconds that an answer waits for the look at the files: some 100,000 of them
 
 
 @click.command()
@@ -69,13 +77,55 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
     """
     from tamis.doors.render import answer
 
+    if options["quick"] and not options["rrf"]:
+        raise click.UsageError("--quick asks no model, and --no-rrf the model alone: leave one out")
     arguments = _search_arguments(options)
-    found = with_all_files(root, options, quiet, lambda corpus: corpus.search(query, **arguments))
+    found = with_all_files(root, options, quiet, lambda corpus: _asked(corpus, root, query, arguments))
     if as_json:
         print_json(found.to_dict())
     else:
         print_lines(answer(found, explain=options["explain"]))
     return 0 if found.results else 1
+
+
+def _asked(corpus: "Corpus", root: str, query: str, arguments: dict[str, Any]) -> "Found":
+    """The answer, with a word on files that the index does not know as they are; others keep it up to date
+    where it is on a server."""
+    from dataclasses import replace
+
+    if corpus.is_shared or not corpus.exists():
+        return corpus.search(query, **arguments)
+    look = _Look(corpus)
+    found = corpus.search(query, **arguments)
+    hint = "" if found.index.pending_files else look.told(root)  # these are among the files that wait
+    return replace(found, hints=(*found.hints, hint)) if hint else found
+
+
+class _Look:
+    """A look at the files, beside the search."""
+
+    def __init__(self, corpus: "Corpus") -> None:
+        self._corpus = corpus
+        self._count: int | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        from tamis.errors import TamisError
+
+        try:
+            self._count = self._corpus.outdated()
+        except (TamisError, OSError):
+            return  # then it was not looked at; what is wrong with the index, the search says
+
+    def told(self, root: str) -> str:
+        """What was seen; empty when the index is up to date."""
+        self._thread.join(_PATIENCE)
+        if self._count is None:
+            return f"whether files have changed was not looked at (run: tamis status {shlex.quote(root)})"
+        files = "1 file is" if self._count == 1 else f"{self._count} files are"
+        said = f"{files} new, changed or gone since the index was made"
+        return f"{said} (run: tamis index {shlex.quote(root)})" if self._count else ""
 
 
 def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def mcp(roots: Sequence[str], *, address: str | None, log_file: str | None, **op
     A client starts this by itself; see docs/mcp.md. Nothing is indexed before the first question; from then
     on, files are watched (server.watch).
     """
-    folders = _folders(roots, options)
+    folders = _folders(roots, options, "--root ")
     _log_to(log_file)
     from tamis.doors.serve import serve_http, serve_stdio
 
@@ -63,7 +63,7 @@ def serve(
 
     Files are indexed as they change. See docs/web.md and docs/http.md.
     """
-    folders = _folders(roots, options)
+    folders = _folders(roots, options, "tamis serve ")
     _log_to(log_file)
     from tamis.doors.listen import Address
     from tamis.doors.serve import serve_pages
@@ -71,10 +71,11 @@ def serve(
     return serve_pages(folders, Address(host, port), options["token"], options["allow_host"], shown=shown)
 
 
-def _folders(roots: Sequence[str], options: Mapping[str, Any]) -> "tuple[Folder, ...]":
+def _folders(roots: Sequence[str], options: Mapping[str, Any], option: str) -> "tuple[Folder, ...]":
     from tamis.folders import served
 
-    return served(roots, **{name: options[name] for name in ("model", "config", "index_dir", "engine")})
+    given = {name: options[name] for name in ("model", "config", "index_dir", "engine")}
+    return served(roots, **given, option=option)
 
 
 def _log_to(file: str | None) -> None:

@@ -36,7 +36,7 @@ CHECKS: Final = {
     "links": Check(contents.links, "names and links are what the documents give", settled=True),
     "concepts": Check(bookkeeping.concepts, "the concept vocabulary is whole, or not there"),
     "recipe": Check(bookkeeping.recipes, "every document is written as it would be now", settled=True),
-    "pending": Check(bookkeeping.pending, "nothing waits to be indexed or embedded"),
+    "pending": Check(bookkeeping.pending, "the last run left nothing to be indexed or embedded"),
 }
 
 
