@@ -827,3 +827,14 @@ def test_a_read_only_disk(run, root, small_disk):
     run("rebuild-index", disk).is_fault("read-only")
     found = run("search", "alpha number7", disk, "--json", "-n", "30")
     assert (found.answer["results"], found.answer["stats"]) == expected
+
+
+def test_an_index_that_was_finished_before_its_disk_became_read_only(run, root, small_disk):
+    """Nobody has read it yet, so that what SQLite's readers share is not there, and cannot be made."""
+    disk = small_disk(4000)
+    write_files(disk, FILES)
+    assert run("index", disk).code == 0
+    assert not list((disk / ".tamis").glob("index.db-*"))
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert run("search", "alpha number7", disk, "--json").answer["results"]
+    assert run("status", disk).code == 0

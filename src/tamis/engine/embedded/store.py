@@ -138,7 +138,15 @@ def open_reader(directory: Path) -> Connection:
 
 
 def _read_only(directory: Path) -> str:
-    return f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
+    alone = "&immutable=1" if _is_frozen(directory) else ""
+    return f"{(directory / 'index.db').absolute().as_uri()}?mode=ro{alone}"
+
+
+def _is_frozen(directory: Path) -> bool:
+    """Whether nobody can write there, and nobody was about to: SQLite could not make the files that its
+    readers and writers share, and would not open a database that is whole."""
+    shared = any((directory / f"index.db{end}").exists() for end in BESIDE)
+    return not shared and bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
 
 
 def model_of(directory: Path) -> str:
