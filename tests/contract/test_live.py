@@ -113,9 +113,9 @@ def _held(monkeypatch, live: LiveCorpus):
     live._test_go = go  # type: ignore[attr-defined]
 
     def held(*arguments, **options):
-        def late(*given):
+        def late(*given, **named):
             go.wait(LONG)
-            return dated(*given)
+            return dated(*given, **named)
 
         monkeypatch.setattr("tamis.build._dated_plan", late)
         return build(*arguments, **options)
