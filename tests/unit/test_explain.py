@@ -104,7 +104,7 @@ def test_an_explained_answer_as_json(corpus):
 def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
     """C46, C49, C64; R002-175, R002-185: classified, expanded, asked of four lanes, fused with the weights of
     its type, calibrated, cut by confidence, made diverse, reranked; and asked by the same `search`."""
-    monkeypatch.setattr("tamis.corpus.load_reranker", lambda *_: Late())
+    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Late())
     files = {
         "auth.md": "Authentication by password asks getAuthToken for a token, see [[login]].\n",
         "login.md": "A password of every user begins here.\n",
