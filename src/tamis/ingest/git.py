@@ -94,8 +94,9 @@ def commit_dates(
     if git is None:
         return file_dates(unchanged, known, before)
     late = before == f"{_LATE}{git.edition}"
-    dates = {} if late or before == git.edition else known()
-    again = [] if late or before == git.edition else _again(root, git, unchanged, dates, before)
+    is_seen = late or before == git.edition
+    dates = {} if is_seen else known()
+    again = [] if is_seen else _again(root, git, unchanged, dates, before)
     wanted = {} if late else git.unmodified([*changed, *again])
     times = commit_times(root, wanted) if wanted else {}
     if times is None:
