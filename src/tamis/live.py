@@ -239,8 +239,10 @@ class LiveCorpus:
                     self._changed.notify_all()
 
     def _fail(self, fault: TamisError) -> None:
+        """A root that has gone in the middle of a run is no news: the watcher says so, and waits for it."""
         self._fault = fault
-        if not self._closing.is_set():
+        is_awaited = self._watcher is not None and not self.corpus.root.is_dir()
+        if not self._closing.is_set() and not is_awaited:
             self._tell(fault)
 
     def _bring_up_to_date(self) -> None:

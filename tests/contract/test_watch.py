@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from conftest import test_settings, words_first, write_files
+from tamis.build import build
 from tamis.configuration import load
 from tamis.corpus import Corpus
+from tamis.engine.embedded.reader import _file_number
 from tamis.engine.embedded.writer import sole_watcher
-from tamis.errors import BadSetting, IndexMismatch, StorageFault, TamisError
+from tamis.errors import BadSetting, IndexMismatch, IndexMissing, StorageFault, TamisError
 from tamis.ingest.notices import LOST, NoNotices
 from tamis.live import LiveCorpus
 from tamis.model import Report
@@ -359,6 +361,35 @@ def test_a_root_that_goes_and_comes_back(watched_over):
     write_files(away, {"new.md": "# New\n\nzebra"})
     away.rename(watched.root)
     until(lambda: watched.states()[-1] == "watching", watched)
+    watched.caught_up()
+    assert watched.found("zebra")[0] == "new.md"
+    assert not [each for each in watched.outcomes if isinstance(each, TamisError)]
+
+
+def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
+    """What a run has just written is missing from its place: that is no damage, and no fault to be told."""
+    watched = watched_over()
+    away = watched.root.with_name("away")
+    wrote = threading.Event()
+
+    def build_and_tell(*arguments: object, **more: object) -> Report:
+        done = build(*arguments, **more)
+        wrote.set()
+        return done
+
+    def go(file: Path) -> tuple[int, int] | None:
+        if wrote.is_set() and watched.root.exists():
+            watched.root.rename(away)
+        return _file_number(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tamis.corpus.build", build_and_tell)
+        patch.setattr("tamis.engine.embedded.reader._file_number", go)
+        write_files(watched.root, {"new.md": "# New\n\nzebra"})
+        until(lambda: "waiting" in watched.states(), watched)
+        until(lambda: watched.live._thread is None, watched)
+    assert isinstance(watched.live._fault, IndexMissing)
+    away.rename(watched.root)
     watched.caught_up()
     assert watched.found("zebra")[0] == "new.md"
     assert not [each for each in watched.outcomes if isinstance(each, TamisError)]

@@ -417,12 +417,14 @@ class Reader:
             try:
                 return self._current(connection)
             except FileNotFoundError as error:
-                missing = error
+                lost = error
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("ROLLBACK")
-        raise IndexDamaged(self.directory, f"{missing.filename} is missing") from missing
+        if not self.exists():  # the whole folder was moved away while its database is open
+            raise store.missing(self.directory) from lost
+        raise IndexDamaged(self.directory, f"{lost.filename} is missing") from lost
 
     def _current(self, connection: store.Connection) -> View:
         facts = store.facts(connection)

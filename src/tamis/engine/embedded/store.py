@@ -119,10 +119,14 @@ def exists(directory: Path) -> bool:
         return (directory / "index.db").exists()
 
 
+def missing(directory: Path) -> IndexMissing:
+    return IndexMissing(directory.parent if directory.name == INDEX_FOLDER else directory)
+
+
 def open_reader(directory: Path) -> Connection:
     """A connection that only reads, in any number of processes and threads."""
     if not exists(directory):
-        raise IndexMissing(directory.parent if directory.name == INDEX_FOLDER else directory)
+        raise missing(directory)
     _check_links(directory)
     with database_faults(directory):
         connection = sqlite3.connect(
