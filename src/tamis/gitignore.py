@@ -228,10 +228,12 @@ class _Index:
             best = max(best, self.paths.get(path, -1))
         for length, positions in self.suffixes.get(name[-1:], ()):  # a name that is shorter equals none
             best = max(best, positions.get(name[-length:], -1))
-        if self.name_globs:
-            best = _last_glob(self.name_globs, name, best)
-        if self.path_globs:
-            best = _last_glob(self.path_globs, path, best)
+        for length, table in self.name_globs:
+            if globs := table.get(name[:length]):
+                best = _last_glob(globs, name, best)
+        for length, table in self.path_globs:
+            if globs := table.get(path[:length]):
+                best = _last_glob(globs, path, best)
         return None if best < 0 else best
 
 
@@ -258,15 +260,13 @@ class _Glob:
 _Globs = tuple[tuple[int, dict[str, list[_Glob]]], ...]
 
 
-def _last_glob(globs: _Globs, subject: str, best: int) -> int:
+def _last_glob(globs: list[_Glob], subject: str, best: int) -> int:
     """The last position above `best` whose glob matches, or `best`."""
-    for length, table in globs:
-        for glob in table.get(subject[:length], ()):
-            if glob.position <= best:
-                break
-            if glob.piece in subject and glob.regex is not None and glob.regex.fullmatch(subject):
-                best = glob.position
-                break
+    for glob in globs:
+        if glob.position <= best:
+            break
+        if glob.piece in subject and glob.regex is not None and glob.regex.fullmatch(subject):
+            return glob.position
     return best
 
 

@@ -3,13 +3,14 @@
 import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from conftest import write_files
 from tamis.errors import BadFolder
 from tamis.ingest.ignore import IgnoreOptions, open_rules
-from tamis.ingest.walk import Entry, checked_root, stamp, walk
+from tamis.ingest.walk import Entry, checked_root, stamps, walk
 from tamis.model import Skipped
 
 UNPRIVILEGED = pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -193,7 +194,15 @@ def test_folders_deeper_than_python_calls(tmp_path):
     ],
 )
 def test_a_time_fits_the_store(nanoseconds, stored):
-    assert stamp(nanoseconds) == stored
+    for modified, changed in ((nanoseconds, 5), (5, nanoseconds), (nanoseconds, nanoseconds)):
+        status = SimpleNamespace(st_size=7, st_mtime_ns=modified, st_ctime_ns=changed, st_ino=8)
+        kept = {nanoseconds: stored, 5: 5}
+        assert stamps(status) == (7, kept[modified], kept[changed], 8)
+
+
+def test_a_files_number_fits_the_store():
+    status = SimpleNamespace(st_size=7, st_mtime_ns=1, st_ctime_ns=2, st_ino=2**64 - 1)
+    assert stamps(status) == (7, 1, 2, 2**63 - 1)
 
 
 @UNPRIVILEGED

@@ -2,9 +2,9 @@
 
 Rules come in layers (`Layer`); the highest layer with a pattern that matches
 decides, negated or not, and an ignored directory ends it for everything below,
-as in git. The layers of a directory are a persistent chain: `Rules.enter` makes
-the chain of a child and leaves the parent's as it is, so a walk can branch
-freely.
+as in git. What one directory says in all its layers is one table. The tables are a
+persistent chain: `Rules.enter` makes the chain of a child and leaves the parent's
+as it is, so a walk can branch freely.
 
 Promises: `.gitignore` files, `.git/info/exclude` and the user's global excludes
 mean what they mean to git, also for a root below the top of its work tree; no
@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -134,28 +134,28 @@ class Rules:
     _root: str  # real path; ignore files must not lead out of it
     _inner: str  # this directory below the root: empty, or `docs/api/`
     _outer: str  # the root below the top of its work tree, likewise
-    _lists: tuple[_RuleList, ...]  # strongest first
+    _tables: tuple[_Table, ...]  # one for each directory whose rules count here
 
     def enter(self, name: str) -> Rules:
         """The rules of a child directory: these, and its own ignore files."""
-        return _with_own_files(
-            replace(self, directory=os.path.join(self.directory, name), _inner=f"{self._inner}{name}/")
-        )
+        directory, inner = os.path.join(self.directory, name), f"{self._inner}{name}/"
+        child = replace(self, directory=directory, _inner=inner)
+        return _with_readings(child, _own_readings(child))
 
     @property
     def sources(self) -> frozenset[str]:
         """The files that the rules come from, relative to the root, or absolute outside it."""
-        return frozenset(rule.source for rules in self._lists for rule in rules.rules if rule.line)
+        return frozenset(rule.source for table in self._tables for rule in table.rules if rule.line)
 
     def verdict(self, name: str, is_dir: bool) -> Verdict:
         """Whether an entry of this directory is ignored."""
         path = f"{self._outer}{self._inner}{name}"
-        for rules in self._lists:
-            position = rules.patterns.decide(path[rules.base :], is_dir)
-            if position is not None:
-                rule = rules.rules[position]
-                return Verdict(not rule.negated, rule)
-        return _UNDECIDED
+        strongest, deciding = _SILENT, None
+        for table in self._tables:
+            position = table.patterns.decide(path[table.base :], is_dir)
+            if position is not None and table.strengths[position] > strongest:
+                strongest, deciding = table.strengths[position], table.rules[position]
+        return _UNDECIDED if deciding is None else Verdict(not deciding.negated, deciding)
 
 
 def open_rules(root: Path, options: IgnoreOptions) -> Rules:
@@ -169,8 +169,9 @@ def open_rules(root: Path, options: IgnoreOptions) -> Rules:
         _global_excludes(repository.top if repository else real),
         *_repository_readings(repository, outer),
         _read_with_includes(real, options.ignore_file, len(outer)),
+        *_own_readings(rules),
     ]
-    return _with_own_files(_with_readings(rules, readings))
+    return _with_readings(rules, readings)
 
 
 def explain(root: Path, options: IgnoreOptions, path: str) -> Verdict:
@@ -213,8 +214,21 @@ class _RuleList:
 
     layer: Layer
     base: int  # how much of a path (from the top of the work tree) is the source's own directory
+    patterns: tuple[Pattern, ...]
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The patterns of all sources of one directory, weakest first: a name is looked up once for all."""
+
+    base: int
     patterns: PatternList
     rules: tuple[Rule, ...]
+    strengths: tuple[tuple[int, int], ...]  # of each rule: its layer, then the deeper the stronger
+
+
+_SILENT = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,32 +239,34 @@ class _Reading:
     warnings: tuple[str, ...] = ()
 
 
-def _with_own_files(rules: Rules) -> Rules:
+def _own_readings(rules: Rules) -> list[_Reading]:
     base = len(rules._outer) + len(rules._inner)
-    readings = [
+    return [
         _read_list(
             os.path.join(rules.directory, name), rules._root, layer, base, source=f"{rules._inner}{name}"
         )
         for name, layer in ((".gitignore", Layer.GITIGNORE), (".ignore", Layer.IGNORE))
     ]
-    return _with_readings(rules, readings)
 
 
-def _with_readings(rules: Rules, readings: Iterable[_Reading]) -> Rules:
-    lists = rules._lists
-    warnings = rules.warnings
-    for reading in readings:
-        lists = _with_list(lists, reading.rules)
-        warnings += reading.warnings
-    return replace(rules, _lists=lists, warnings=warnings)
+def _with_readings(rules: Rules, readings: Sequence[_Reading]) -> Rules:
+    lists = [reading.rules for reading in readings if reading.rules is not None]
+    bases = sorted({each.base for each in lists})
+    tables = (_table([each for each in lists if each.base == base]) for base in bases)
+    warnings = (warning for reading in readings for warning in reading.warnings)
+    return replace(rules, _tables=(*rules._tables, *tables), warnings=(*rules.warnings, *warnings))
 
 
-def _with_list(lists: tuple[_RuleList, ...], new: _RuleList | None) -> tuple[_RuleList, ...]:
-    """The new list before its equals: of one layer, what is read later is deeper and stronger."""
-    if new is None:
-        return lists
-    stronger = sum(old.layer > new.layer for old in lists)
-    return (*lists[:stronger], new, *lists[stronger:])
+def _table(lists: Sequence[_RuleList]) -> _Table:
+    """The table of one directory's lists."""
+    weakest_first = sorted(lists, key=lambda each: each.layer)
+    base = weakest_first[0].base
+    return _Table(
+        base,
+        PatternList(tuple(pattern for each in weakest_first for pattern in each.patterns)),
+        tuple(rule for each in weakest_first for rule in each.rules),
+        tuple((each.layer.value, base) for each in weakest_first for _ in each.rules),
+    )
 
 
 def _rule_list(layer: Layer, base: int, lines: Iterable[tuple[Pattern, str, int]]) -> _RuleList | None:
@@ -259,7 +275,7 @@ def _rule_list(layer: Layer, base: int, lines: Iterable[tuple[Pattern, str, int]
     if not written:
         return None
     rules = tuple(Rule(pattern.text, source, line, pattern.negated) for pattern, source, line in written)
-    return _RuleList(layer, base, PatternList(tuple(pattern for pattern, _, _ in written)), rules)
+    return _RuleList(layer, base, tuple(pattern for pattern, _, _ in written), rules)
 
 
 # --- Rules that are in no file -----------------------------------------------------

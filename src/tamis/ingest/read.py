@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tamis.ingest.walk import Entry, inode, shown, stamp
+from tamis.ingest.walk import Entry, shown, stamps
 from tamis.model import Skipped
 from tamis.text import content_hash
 
@@ -60,16 +60,9 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
     if decoded is None:
         return Skipped(entry.path, "binary")
     text, warning = decoded
+    _, modified, changed, number = stamps(status)
     return Source(
-        entry.path,
-        text,
-        content_hash(data),
-        len(data),
-        stamp(status.st_mtime_ns),
-        stamp(status.st_ctime_ns),
-        inode(status),
-        read_ns,
-        warning,
+        entry.path, text, content_hash(data), len(data), modified, changed, number, read_ns, warning
     )
 
 

@@ -128,11 +128,9 @@ def _visit(
             return Skipped(shown(path) + "/" * is_folder, "ignored", describe(verdict))
         if not path.isascii() and not _storable(path):
             return Skipped(shown(path), "unreadable", "its name is not valid UTF-8")
-        if entry.is_symlink():
-            return _link(root, entry, path)
         if is_folder:
             return _opened(entry.path, f"{path}/", _entered(folder.rules, entry.name, warn))
-        return _file(entry, path)
+        return _file(root, entry, path)
     except OSError as error:  # it vanished, or its folder may be listed but not entered
         return Skipped(shown(path), "unreadable", error.strerror or str(error))
 
@@ -144,30 +142,25 @@ def _entered(rules: Rules, name: str, warn: Callable[[str], None]) -> Rules:
     return inner
 
 
-def _file(entry: os.DirEntry[str], path: str) -> Entry | Skipped:
+def _file(root: Path, entry: os.DirEntry[str], path: str) -> Entry | Skipped:
     status = entry.stat(follow_symlinks=False)
-    if not stat.S_ISREG(status.st_mode):
-        return Skipped(path, "not a regular file")
-    return Entry(
-        path,
-        entry.path,
-        status.st_size,
-        stamp(status.st_mtime_ns),
-        stamp(status.st_ctime_ns),
-        inode(status),
-    )
+    if stat.S_ISREG(status.st_mode):
+        return Entry(path, entry.path, *stamps(status))
+    if stat.S_ISLNK(status.st_mode):
+        return _link(root, entry, path)
+    return Skipped(path, "not a regular file")
 
 
-def stamp(nanoseconds: int) -> int:
-    """A file's time as the store can hold it: a file may say that it is of the year 9999, or of 1600."""
-    if -_FARTHEST <= nanoseconds <= _FARTHEST:  # the rule, and thousands are asked for at each look
-        return nanoseconds
-    return max(-_FARTHEST, min(nanoseconds, _FARTHEST))
+def stamps(status: os.stat_result) -> tuple[int, int, int, int]:
+    """A file's size, its two times and its number, as the store can hold them.
 
-
-def inode(status: os.stat_result) -> int:
-    """A file's number as the store can hold it: some file systems use all 64 bits."""
-    return status.st_ino & _FARTHEST
+    A file may say that it is of the year 9999, or of 1600, and some file systems number them with 64 bits.
+    """
+    modified, changed, number = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    if not (abs(modified) <= _FARTHEST and abs(changed) <= _FARTHEST and number <= _FARTHEST):
+        modified, changed = (max(-_FARTHEST, min(time, _FARTHEST)) for time in (modified, changed))
+        number &= _FARTHEST
+    return status.st_size, modified, changed, number
 
 
 def _link(root: Path, entry: os.DirEntry[str], path: str) -> Skipped:
