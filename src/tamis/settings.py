@@ -57,6 +57,7 @@ class SearchSettings:
     aside_penalty: float = key(
         0.8, "Factor for tests, examples and vendored code, unless a question asks for them.", low=0, high=1
     )
+    opening_boost: float = key(1.2, "Factor for what a document begins with, code aside; 1 is none.", low=1)
     coherence: float = key(
         0.2,
         "What a document's further good passages add to its best one: this share, from the third on.",

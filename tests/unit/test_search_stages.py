@@ -501,8 +501,8 @@ def test_the_order_of_the_stages():
     R002-170, R002-171 (as C46 settled it): boosts, calibration, threshold, the same said twice (the cheap
     stages first), limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
-        "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
+        "named", "file name", "aside", "opening", "coherence", "recency", "archive", "saturation",
+        "calibrate", "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
         "per document", "rerank", "parents", "limit",
     ]  # fmt: skip
 

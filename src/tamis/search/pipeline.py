@@ -12,6 +12,7 @@ from tamis.engine import Allowed, Snapshot
 from tamis.filters import CHUNK_ATOMS, EVERYTHING, Filter, Workspace, atoms
 from tamis.identifiers import asked
 from tamis.model import Candidate, Lane, Parent
+from tamis.search.boost import Position
 from tamis.search.classify import query_type, type_weights
 from tamis.search.expand import Wording, worded
 from tamis.search.fuse import REACH, Ranking, Sources, balanced, confidence, fuse
@@ -84,7 +85,24 @@ def means_of(snapshot: Snapshot, question: Question, allowed: Allowed, models: M
         lambda candidates: snapshot.coverage(terms, _positions(candidates), allowed),
         models.related if models.embed else None,
         models.rerank,
+        lambda candidates: _openings(snapshot, candidates, question.filter, allowed),
     )
+
+
+def _openings(
+    snapshot: Snapshot, candidates: Sequence[Candidate], filter: Filter, allowed: Allowed
+) -> set[Position]:
+    """What each document begins with; where the filter cuts through it, of what is left."""
+    paths = sorted({each.passage.path for each in candidates})
+    if not _cuts(filter) or not paths:
+        return {(path, 0) for path in paths}
+    whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, allowed)
+    return {(path, whole[path].index(left[path][0])) for path in paths}
+
+
+def _cuts(filter: Filter) -> bool:
+    """Whether the filter may keep some passages of a document and not others."""
+    return any(isinstance(atom, CHUNK_ATOMS) for atom in atoms(filter))
 
 
 def _positions(candidates: Sequence[Candidate]) -> list[tuple[str, int]]:
@@ -121,7 +139,7 @@ def _in_sections(
 ) -> list[Candidate]:
     """Without sections where the filter cuts through a document: they hold what it keeps out."""
     paths = sorted({each.passage.path for each in fused if each.passage.parent is not None})
-    if not paths or not any(isinstance(atom, CHUNK_ATOMS) for atom in atoms(filter)):
+    if not paths or not _cuts(filter):
         return fused
     whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, rows)
     cut = {path for path in paths if len(left[path]) < len(whole[path])}

@@ -44,7 +44,7 @@ class CodePlaces:
         return cls(stems, settings.path_boost, 1.0 if wanted else settings.aside_penalty)
 
     def name_factor(self, candidate: Candidate) -> float:
-        if not _is_code(candidate.passage):
+        if not is_code(candidate.passage):
             return 1.0
         stem = candidate.passage.path.rpartition("/")[2].split(".")[0]
         if stem.lower() in _GENERIC_NAMES:
@@ -53,7 +53,7 @@ class CodePlaces:
         return self.named if parts and self.asked.issuperset(parts) else 1.0
 
     def aside_factor(self, candidate: Candidate) -> float:
-        return self.aside if _is_code(candidate.passage) and stands_aside(candidate.passage.path) else 1.0
+        return self.aside if is_code(candidate.passage) and stands_aside(candidate.passage.path) else 1.0
 
 
 def stands_aside(path: str) -> bool:
@@ -62,5 +62,5 @@ def stands_aside(path: str) -> bool:
     return not _ASIDE_FOLDERS.isdisjoint(folders) or bool(_ASIDE_FILE.search(file))
 
 
-def _is_code(passage: Passage) -> bool:
+def is_code(passage: Passage) -> bool:
     return passage.chunk_type in ("definitions", "symbols")

@@ -1,6 +1,6 @@
 """What goes into a search and what comes out of it: the question, what may be called on, the answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from tamis.engine import Allowed
 from tamis.filters import EVERYTHING, Filter
 from tamis.identifiers import wanted_names
 from tamis.model import Candidate, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty
+from tamis.search.boost import NO_PENALTY, ArchivePenalty, Position
 from tamis.search.calibrate import Logistic
 from tamis.search.expand import Expansion
 from tamis.search.places import CodePlaces
@@ -20,7 +20,8 @@ from tamis.search.retrieve import Reached
 from tamis.search.synonyms import NO_SYNONYMS, Synonyms
 from tamis.settings import SearchSettings
 
-_OF_FUSED = frozenset({"named", "file name", "aside", "coherence", "saturation"})  # they would reorder a lane
+# They would reorder a lane.
+_OF_FUSED = frozenset({"named", "file name", "aside", "opening", "coherence", "saturation"})
 Embed = Callable[[str], NDArray[np.float32]]
 
 
@@ -87,7 +88,8 @@ class Question:
         """The most that boosts can make of a passage's score."""
         named = self.settings.named_boost if wanted_names(self.text) else 1.0
         young = most_for_recency(self.settings.recency_profile, self.settings.recency_bias)
-        return named * self.settings.path_boost * (1.0 if self.now is None else young)
+        place = max(self.settings.path_boost, self.settings.opening_boost)  # of code, and of all else
+        return named * place * (1.0 if self.now is None else young)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,10 @@ class Means:
     coverage: Callable[[Sequence[Candidate]], Sequence[float]] = lambda candidates: [1.0] * len(candidates)
     related: Logistic | None = None
     rerank: Rerank = no_reranker
+    # Which passages their documents begin with, of what a filter leaves of them.
+    openings: Callable[[Sequence[Candidate]], Container[Position]] = lambda candidates: {
+        candidate.passage.position for candidate in candidates if candidate.passage.ordinal == 0
+    }
 
 
 @dataclass(frozen=True, slots=True)
