@@ -19,7 +19,8 @@ import pytest
 
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
-from tamis.errors import StorageFault
+from tamis.engine.embedded import store
+from tamis.errors import IndexMissing, StorageFault
 from tamis.ingest import read as reading
 from tamis.ingest import walk as walking
 
@@ -54,6 +55,19 @@ def failing(real: Callable[..., Any], code: int, when: Callable[[int], bool]) ->
         return real(*arguments, **options)
 
     return call
+
+
+def test_an_index_that_is_thrown_away_while_it_is_opened(corpus, monkeypatch):
+    """Whoever looked a moment too early is told that there is none, and not to check permissions."""
+    directory = corpus.directory
+    corpus.close()
+
+    def too_late(place: Path) -> None:
+        (place / "index.db").unlink()
+
+    monkeypatch.setattr(store, "_check_links", too_late)
+    with pytest.raises(IndexMissing):
+        store.open_reader(directory)
 
 
 @pytest.mark.parametrize("at", range(1, 7))

@@ -128,17 +128,26 @@ def open_reader(directory: Path) -> Connection:
     if not exists(directory):
         raise missing(directory)
     _check_links(directory)
-    with database_faults(directory):
-        connection = sqlite3.connect(
-            _read_only(directory), uri=True, isolation_level=None, check_same_thread=False
-        )
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-            _check_version(connection, directory)
-        except BaseException:
-            connection.close()
+    try:
+        with database_faults(directory):
+            return _connected(directory)
+    except StorageFault:
+        if exists(directory):
             raise
-        return connection
+        raise missing(directory) from None  # thrown away since we looked
+
+
+def _connected(directory: Path) -> Connection:
+    connection = sqlite3.connect(
+        _read_only(directory), uri=True, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        _check_version(connection, directory)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _read_only(directory: Path) -> str:
