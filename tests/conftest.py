@@ -26,7 +26,7 @@ RANKS_ALONE = {
     "search__adaptive_confidence": False,
     "search__keyword_confidence": 1,
     "search__code_confidence": 1,
-    "search__opening_boost": 1,
+    "search__inner_confidence": 1,
     "search__coherence": 0,
     "search__saturation": 1,
 }

@@ -42,6 +42,12 @@ class SearchSettings:
     similarity_confidence: float = key(
         1.0, "Factor for what the meaning lane adds where the cosine is above 0.9.", low=1
     )
+    inner_confidence: float = key(
+        0.75,
+        "What the meaning lane's word is worth for passages after a document's first, code aside.",
+        low=0,
+        high=1,
+    )
     candidate_depth: int = key(
         75,
         "How many passages each lane is asked for, at least; what else the limit needs comes on top.",
@@ -57,7 +63,6 @@ class SearchSettings:
     aside_penalty: float = key(
         0.8, "Factor for tests, examples and vendored code, unless a question asks for them.", low=0, high=1
     )
-    opening_boost: float = key(1.2, "Factor for what a document begins with, code aside; 1 is none.", low=1)
     coherence: float = key(
         0.2,
         "What a document's further good passages add to its best one: this share, from the third on.",

@@ -22,7 +22,7 @@ from typing import Final, Literal
 from tamis.build import rules_of
 from tamis.engine.embedded.writer import sole_watcher
 from tamis.errors import IndexLocked, TamisError
-from tamis.ingest.ignore import repository_files
+from tamis.ingest.git_files import repository_files
 from tamis.ingest.notices import LOST, QUIET, RECURSIVE, NoNotices, Notices, Paths
 from tamis.ingest.signs import Signs
 from tamis.ingest.walk import folders, shown

@@ -140,11 +140,11 @@ def test_a_folder_that_closes_in_mid_walk(corpus, tmp_path, monkeypatch, code):
 def test_a_folder_that_goes_in_mid_walk(corpus, tmp_path, monkeypatch):
     real = walking._file
 
-    def file(entry: Any, path: str) -> Any:
+    def file(root: Path, entry: Any, path: str) -> Any:
         shutil.rmtree(
             corpus.root / "d1", ignore_errors=True
         )  # listed already, and gone before it is looked at
-        return real(entry, path)
+        return real(root, entry, path)
 
     with monkeypatch.context() as patch:
         patch.setattr(walking, "_file", file)

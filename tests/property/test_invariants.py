@@ -50,7 +50,7 @@ BUILT = {
 # Every key of [search] that ranks or drops, with values of which some are extreme.
 DRAWN: dict[str, tuple[Any, ...]] = {
     "path_boost": (1.0, 1.2, 3.0),
-    "opening_boost": (1.0, 1.2, 4.0),
+    "inner_confidence": (0.0, 0.75, 1.0),
     "aside_penalty": (0.0, 0.3, 0.8, 1.0),
     "preset": tuple(PRESETS),
     "semantic_weight": (0.0, 0.5, 1.0, 3.0),

@@ -165,7 +165,7 @@ def test_the_contract_of_an_answer(run):
     assert api["header_path"] == "API > Login"
     assert api["content"] == "# API\n\n## Login\n\nlogin with a token"
     assert (api["chunk_type"], api["language"], api["tags"]) == ("documentation", None, ["auth"])
-    assert (api["is_archived"], api["parent_chunk_id"], api["boosts"]) == (False, None, {"opening": 1.2})
+    assert (api["is_archived"], api["parent_chunk_id"], api["boosts"]) == (False, None, {})
     assert api["modified"] == "2026-05-01T00:00:00Z"
     assert {item["lane"] for item in api["evidence"]} <= {"words", "meaning"}
     assert all(set(item) == {"lane", "rank", "score", "confidence"} for item in api["evidence"])

@@ -115,8 +115,7 @@ def test_recent_documents_rise(tmp_path, stopped, profile, order):
 
 
 def test_without_a_time_age_does_not_count():
-    settings = SearchSettings(recency_profile="code", path_boost=1.0, opening_boost=1.0)
-    ask = Question("plain words", settings=settings)
+    ask = Question("plain words", settings=SearchSettings(recency_profile="code", path_boost=1.0))
     assert ask.recency_factor(None) == 1.0
     assert (ask.largest_factor, replace(ask, now=NOW).largest_factor) == (1.0, 1.5)
 

@@ -263,7 +263,7 @@ def test_balancing_can_be_turned_off():
     assert balanced(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)}) is fixed
     assert Sources.of(SearchSettings(adaptive_confidence=False)).adaptive is False
     assert Sources.of(SearchSettings()) == Sources(
-        True, True, {"words": 0.72, "code": 0.67, "links": 1.0}, 1.0
+        True, True, {"words": 0.72, "code": 0.67, "links": 1.0}, 1.0, 0.75
     )
 
 
@@ -501,8 +501,8 @@ def test_the_order_of_the_stages():
     R002-170, R002-171 (as C46 settled it): boosts, calibration, threshold, the same said twice (the cheap
     stages first), limits, parents, cut."""
     assert list(STAGES) == [
-        "named", "file name", "aside", "opening", "coherence", "recency", "archive", "saturation",
-        "calibrate", "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
+        "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
+        "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
         "per document", "rerank", "parents", "limit",
     ]  # fmt: skip
 

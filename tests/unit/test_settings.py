@@ -635,16 +635,20 @@ def _(make, _):
         assert not any(name in result.boosts for result in found.results)
 
 
-@experiment("search.opening_boost")
+@experiment("search.inner_confidence")
 def _(make, _):
-    """A document's beginning counts more than what follows; code has none to speak of."""
+    """What the meaning lane finds at a document's beginning counts more; in code that says nothing."""
     text = "# Grass\n\nAbout grass.\n\n## Cows\n\nCows eat grass.\n"
-    files = {"a.md": text, "src/a.py": "def grass():\n    return 1\n"}
-    for factor, boosts in ((1.7, {("a.md", 1): 1.7}), (1, {})):
-        found = make(files, search__opening_boost=factor, chunking__min_chars=0).search("grass").results
+    files = {"a.md": text, "src/a.py": "import grass\n\n\ndef eat():\n    return grass\n"}
+    for worth, less in ((0.3, {("a.md", 5): 0.3}), (1, {})):
+        flags = {**RANKS_ALONE, "search__inner_confidence": worth, "chunking__min_chars": 0}
+        found = make(files, **flags).search("grass").results
         assert len(found) > 2
-        told = {(each.path, each.start_line): each.boosts.get("opening", 1.0) for each in found}
-        assert {place: each for place, each in told.items() if each != 1.0} == boosts
+        told = {
+            (r.path, r.start_line): e.confidence for r in found for e in r.evidence if e.lane == "meaning"
+        }
+        assert {place: each for place, each in told.items() if each != 1.0} == less
+        assert all(e.confidence == 1.0 for r in found for e in r.evidence if e.lane == "words")
 
 
 @experiment("search.named_boost")
@@ -1210,15 +1214,14 @@ def _(make, _):
 def _(make, _):
     """R001-047, R001-048: each factor on its own kind of archived file, the smaller where both apply."""
     files = {"archive/a.md": "grass", "b.md.old": "grass too", "archive/c.old": "grass three"}
-    flags = {"archive__folder_penalty": 0.25, "archive__file_penalty": 0.75, "search__opening_boost": 1}
-    corpus = make(files, **flags)
+    corpus = make(files, archive__folder_penalty=0.25, archive__file_penalty=0.75)
     found = corpus.search("grass", exclude_archived=False)
     assert {result.path: result.boosts for result in found.results} == {
         "archive/a.md": {"archive": 0.25},
         "b.md.old": {"archive": 0.75},
         "archive/c.old": {"archive": 0.25},
     }
-    plain = make(files, **flags | {"archive__folder_penalty": 1, "archive__file_penalty": 1})
+    plain = make(files, archive__folder_penalty=1, archive__file_penalty=1)
     full = {result.path: result for result in plain.search("grass", exclude_archived=False).results}
     for result in found.results:
         assert full[result.path].boosts == {}

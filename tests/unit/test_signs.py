@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import write_files
-from tamis.ingest.ignore import IgnoreOptions, open_rules, repository_files
+from tamis.ingest.git_files import repository_files
+from tamis.ingest.ignore import IgnoreOptions, open_rules
 from tamis.ingest.signs import Signs
 from tamis.ingest.walk import folders
 

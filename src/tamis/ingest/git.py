@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Timer
 from typing import IO, Final
 
-from tamis.ingest.ignore import repository_files
+from tamis.ingest.git_files import repository_files
 from tamis.ingest.walk import Entry
 
 _SECONDS: Final = 10.0  # for the whole history: some 100,000 commits

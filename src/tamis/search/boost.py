@@ -1,7 +1,7 @@
 """Stages that change scores. Each multiplies, says so in the candidate's boosts, and sorts again."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Self
@@ -9,7 +9,6 @@ from typing import Final, Self
 from tamis.filters import Archived
 from tamis.model import Candidate, Facts
 from tamis.search.fuse import REACH, within
-from tamis.search.places import is_code
 from tamis.settings import ArchiveSettings
 
 
@@ -34,7 +33,6 @@ class ArchivePenalty:
         return min(in_folder, self.as_file if self.files.matches(facts) else 1.0)
 
 
-Position = tuple[str, int]  # of a passage: the document's path, and which of its passages
 _COUNTED: Final = 9  # passages of a document that say whether it is about the question
 NO_PENALTY: Final = ArchivePenalty(Archived(()), Archived(()))
 
@@ -57,23 +55,6 @@ def coherent(candidates: Sequence[Candidate], share: float, reach: int = REACH) 
             1 + support.get(each.passage.path, 0.0) / each.raw_score if place == 0 and each.raw_score else 1.0
         ),
     )
-
-
-def opening(
-    candidates: Sequence[Candidate],
-    factor: float,
-    firsts: Callable[[Sequence[Candidate]], Container[Position]],
-) -> Sequence[Candidate]:
-    """More for what a document begins with: there it says what it is about. Code begins with its imports."""
-    if factor == 1.0:
-        return candidates
-    first = firsts(candidates)
-
-    def of(candidate: Candidate) -> float:
-        passage = candidate.passage
-        return factor if passage.position in first and not is_code(passage) else 1.0
-
-    return boosted(candidates, "opening", of)
 
 
 def saturated(candidates: Sequence[Candidate], factor: float) -> list[Candidate]:

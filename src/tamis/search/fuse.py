@@ -12,7 +12,9 @@ ranks alone decide.
 How much the words lane is worth beside the meaning lane depends on the question, and two things tell:
 how far its tenth document stands behind its first (a word that is in a few documents alone says more
 than one that is everywhere), and whether the meaning lane thinks something of its first three. `balanced`
-turns both into a factor. `docs/ranking.md` has what each of these gains over ranks alone.
+turns both into a factor. And what the meaning lane finds where a document begins counts more than what it
+finds further down: there a document says what it is about. `docs/ranking.md` has what each of these gains
+over ranks alone.
 """
 
 import math
@@ -21,9 +23,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
+from tamis.search.places import is_code
 from tamis.settings import SearchSettings
 
 Ranking = Sequence[tuple[Passage, float]]  # best first
+Position = tuple[str, int]  # of a passage: the document's path, and which of its passages
 
 REACH: Final = 50  # the hit at which a lane's standing has come down to its least
 _LEAST: Final = 0.2
@@ -47,6 +51,8 @@ class Sources:
     adaptive: bool = False  # the words lane's worth is found out for each question
     worth: Mapping[Lane, float] = field(default_factory=dict)  # 1 unless named here
     near: float = 1.0  # a factor for passages that mean nearly the same as the question
+    inner: float = 1.0  # what the meaning lane's word is worth where a document goes on
+    openings: frozenset[Position] = frozenset()  # and where it begins, in that lane
 
     @classmethod
     def of(cls, settings: SearchSettings) -> Self:
@@ -56,7 +62,13 @@ class Sources:
             "links": settings.graph_confidence,
         }
         adaptive = settings.adaptive_confidence
-        return cls(settings.score_confidence, adaptive, worth, settings.similarity_confidence)
+        near, inner = settings.similarity_confidence, settings.inner_confidence
+        return cls(settings.score_confidence, adaptive, worth, near, inner)
+
+    def of_place(self, lane: Lane, passage: Passage) -> float:
+        """A document says at its beginning what it is about; code begins with its imports."""
+        begins = lane != "meaning" or passage.position in self.openings or is_code(passage)
+        return 1.0 if begins else self.inner
 
 
 RANKS_ALONE: Final = Sources()
@@ -83,7 +95,8 @@ def fuse(
         confidences = confidence(lane, [score for _, score in ranking], sources)
         for rank, ((passage, score), sure) in enumerate(zip(ranking, confidences, strict=True), start=1):
             passages[passage.position] = passage
-            found.setdefault(passage.position, []).append(Evidence(lane, rank, score, sure))
+            worth = sure * sources.of_place(lane, passage)
+            found.setdefault(passage.position, []).append(Evidence(lane, rank, score, worth))
     most = best_possible(rankings, weights, k, sources)
     fused = [
         _candidate(passages[position], _counted(evidence, reach), weights, k, most)

@@ -12,10 +12,9 @@ from tamis.engine import Allowed, Snapshot
 from tamis.filters import CHUNK_ATOMS, EVERYTHING, Filter, Workspace, atoms
 from tamis.identifiers import asked
 from tamis.model import Candidate, Lane, Parent
-from tamis.search.boost import Position
 from tamis.search.classify import query_type, type_weights
 from tamis.search.expand import Wording, worded
-from tamis.search.fuse import REACH, Ranking, Sources, balanced, confidence, fuse
+from tamis.search.fuse import REACH, Position, Ranking, Sources, balanced, confidence, fuse
 from tamis.search.names import pointed
 from tamis.search.question import Answer, Embed, Means, Models, Question
 from tamis.search.rerank import Watched
@@ -85,24 +84,7 @@ def means_of(snapshot: Snapshot, question: Question, allowed: Allowed, models: M
         lambda candidates: snapshot.coverage(terms, _positions(candidates), allowed),
         models.related if models.embed else None,
         models.rerank,
-        lambda candidates: _openings(snapshot, candidates, question.filter, allowed),
     )
-
-
-def _openings(
-    snapshot: Snapshot, candidates: Sequence[Candidate], filter: Filter, allowed: Allowed
-) -> set[Position]:
-    """What each document begins with; where the filter cuts through it, of what is left."""
-    paths = sorted({each.passage.path for each in candidates})
-    if not _cuts(filter) or not paths:
-        return {(path, 0) for path in paths}
-    whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, allowed)
-    return {(path, whole[path].index(left[path][0])) for path in paths}
-
-
-def _cuts(filter: Filter) -> bool:
-    """Whether the filter may keep some passages of a document and not others."""
-    return any(isinstance(atom, CHUNK_ATOMS) for atom in atoms(filter))
 
 
 def _positions(candidates: Sequence[Candidate]) -> list[tuple[str, int]]:
@@ -122,6 +104,9 @@ def gather(
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     sources = balanced(Sources.of(question.settings), retrieved.rankings)
     sources = pointed(sources, retrieved.rankings, question.text)
+    if sources.inner != 1.0:
+        found = {passage.path for passage, _ in retrieved.rankings.get("meaning", ())}
+        sources = replace(sources, openings=_openings(snapshot, sorted(found), question.filter, rows))
     retrieved = replace(retrieved, sources=sources)
     fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
@@ -132,6 +117,19 @@ def gather(
         retrieved = replace(retrieved, rankings={**retrieved.rankings, "links": ranking})
         fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     return retrieved, _in_sections(snapshot, fused, question.filter, rows)
+
+
+def _openings(snapshot: Snapshot, paths: Sequence[str], filter: Filter, rows: Allowed) -> frozenset[Position]:
+    """What documents begin with; where the filter cuts through them, of what it leaves."""
+    if not paths or not _cuts(filter):
+        return frozenset((path, 0) for path in paths)
+    whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, rows)
+    return frozenset((path, whole[path].index(left[path][0])) for path in paths)
+
+
+def _cuts(filter: Filter) -> bool:
+    """Whether the filter may keep some passages of a document and not others."""
+    return any(isinstance(atom, CHUNK_ATOMS) for atom in atoms(filter))
 
 
 def _in_sections(

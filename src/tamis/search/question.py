@@ -1,6 +1,6 @@
 """What goes into a search and what comes out of it: the question, what may be called on, the answer."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from tamis.engine import Allowed
 from tamis.filters import EVERYTHING, Filter
 from tamis.identifiers import wanted_names
 from tamis.model import Candidate, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty, Position
+from tamis.search.boost import NO_PENALTY, ArchivePenalty
 from tamis.search.calibrate import Logistic
 from tamis.search.expand import Expansion
 from tamis.search.places import CodePlaces
@@ -20,8 +20,7 @@ from tamis.search.retrieve import Reached
 from tamis.search.synonyms import NO_SYNONYMS, Synonyms
 from tamis.settings import SearchSettings
 
-# They would reorder a lane.
-_OF_FUSED = frozenset({"named", "file name", "aside", "opening", "coherence", "saturation"})
+_OF_FUSED = frozenset({"named", "file name", "aside", "coherence", "saturation"})  # they would reorder a lane
 Embed = Callable[[str], NDArray[np.float32]]
 
 
@@ -57,7 +56,13 @@ class Question:
     @property
     def by_meaning_alone(self) -> "Question":
         """The same without fusion: the meaning lane's order, but for recency and the archive (C30)."""
-        alone = replace(self.settings, keyword_weight=0.0, code_search_enabled=False, graph_weight=0.0)
+        alone = replace(
+            self.settings,
+            keyword_weight=0.0,
+            code_search_enabled=False,
+            graph_weight=0.0,
+            inner_confidence=1.0,
+        )
         return replace(self, settings=alone, without=self.without | _OF_FUSED)
 
     @property
@@ -88,8 +93,7 @@ class Question:
         """The most that boosts can make of a passage's score."""
         named = self.settings.named_boost if wanted_names(self.text) else 1.0
         young = most_for_recency(self.settings.recency_profile, self.settings.recency_bias)
-        place = max(self.settings.path_boost, self.settings.opening_boost)  # of code, and of all else
-        return named * place * (1.0 if self.now is None else young)
+        return named * self.settings.path_boost * (1.0 if self.now is None else young)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +114,6 @@ class Means:
     coverage: Callable[[Sequence[Candidate]], Sequence[float]] = lambda candidates: [1.0] * len(candidates)
     related: Logistic | None = None
     rerank: Rerank = no_reranker
-    # Which passages their documents begin with, of what a filter leaves of them.
-    openings: Callable[[Sequence[Candidate]], Container[Position]] = lambda candidates: {
-        candidate.passage.position for candidate in candidates if candidate.passage.ordinal == 0
-    }
 
 
 @dataclass(frozen=True, slots=True)

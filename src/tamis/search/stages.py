@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tamis.model import Candidate
-from tamis.search.boost import boosted, by_path, coherent, opening, saturated
+from tamis.search.boost import boosted, by_path, coherent, saturated
 from tamis.search.calibrate import calibrated
 from tamis.search.diverse import diversified, same_meaning
 from tamis.search.names import with_named
@@ -61,7 +61,6 @@ STAGES: Final[Mapping[str, Stage]] = {
     ),
     "file name": lambda candidates, ask, _: boosted(candidates, "file name", ask.code_places.name_factor),
     "aside": lambda candidates, ask, _: boosted(candidates, "aside", ask.code_places.aside_factor),
-    "opening": lambda candidates, ask, means: opening(candidates, ask.settings.opening_boost, means.openings),
     "coherence": lambda candidates, ask, _: coherent(
         candidates, ask.settings.coherence, ask.settings.candidate_depth
     ),

@@ -1,0 +1,131 @@
+"""Git's own files, read without git: where those of a work tree are, and what the user's configuration says.
+
+Unlike git, we ask only the user's own configuration for `core.excludesFile`: a repository may come from
+anywhere, and its configuration could name any file. Its `gitdir:` and `commondir` are followed for
+`info/exclude` and for what tells of another commit alone.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tamis.ingest.text_file import read_text
+
+_MAX_DEPTH: Final = 10  # git's own limit for includes of configuration files
+_MAX_FILES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git work tree and where its files are (worktrees share some with others)."""
+
+    top: str
+    own: str
+    common: str
+
+
+def find_repository(directory: str) -> Repository | None:
+    """The work tree that holds a directory: the nearest `.git` going up."""
+    for top in (directory, *map(str, Path(directory).parents)):
+        git = os.path.join(top, ".git")
+        if os.path.isfile(git):
+            git = os.path.join(top, _pointer(git, "gitdir:") or ".git")
+        if os.path.isdir(git):
+            return Repository(top, git, os.path.join(git, _pointer(os.path.join(git, "commondir"))))
+    return None
+
+
+def _pointer(path: str, label: str = "") -> str:
+    """The path that a one-line file of git names; empty if it names none."""
+    line = (read_text(path, within=None).text or "").rstrip("\r\n")
+    return line.removeprefix(label).strip() if line.startswith(label) else ""
+
+
+def repository_files(root: Path) -> tuple[str, ...]:
+    """Git's own files that tell of another commit, or of other rules."""
+    repository = find_repository(os.path.realpath(root))
+    if repository is None:
+        return ()
+    heads = (os.path.join(repository.own, name) for name in ("HEAD", os.path.join("logs", "HEAD")))
+    return (*heads, os.path.join(repository.common, "info", "exclude"))
+
+
+def users_excludes(top: str) -> str:
+    """The file with the user's own excludes for all repositories; empty where it is switched off."""
+    path = _user_path("git", "ignore")
+    for key, value in (entry for file in _user_configurations() for entry in _configured(file)):
+        if key == "core.excludesfile":
+            path = os.path.expanduser(value)
+    return os.path.join(top, path) if path else ""
+
+
+def _user_configurations() -> Iterator[str]:
+    if "GIT_CONFIG_GLOBAL" in os.environ:
+        yield os.environ["GIT_CONFIG_GLOBAL"]
+        return
+    yield _user_path("git", "config")
+    yield os.path.expanduser("~/.gitconfig")
+
+
+def _user_path(*names: str) -> str:
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), *names)
+
+
+_SECTION = re.compile(r'\s*\[\s*([\w.-]+)\s*("(?:[^"\\]|\\.)*")?\s*\](.*)')
+_SETTING = re.compile(r"\s*([A-Za-z][\w-]*)\s*=\s*(.*)")
+_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
+
+
+def _configured(path: str) -> Iterator[tuple[str, str]]:
+    """The settings of a git configuration file and of the files it includes, as `section.key`.
+
+    Lenient: lines that are no settings are passed over, and so are conditional includes and
+    those beyond the limits.
+    """
+    return _unfolded(path, 0, iter(range(_MAX_FILES)))
+
+
+def _unfolded(path: str, depth: int, allowance: Iterator[int]) -> Iterator[tuple[str, str]]:
+    """As `_configured`; the allowance is one for all, and each file takes one from it."""
+    if depth > _MAX_DEPTH or next(allowance, None) is None:
+        return
+    text = read_text(path, within=None).text
+    if text is None:
+        return
+    for key, value in _settings(text):
+        yield key, value
+        if key == "include.path":
+            included = os.path.join(os.path.dirname(path), os.path.expanduser(value))
+            yield from _unfolded(included, depth + 1, allowance)
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    section = ""
+    for line in text.removeprefix("\ufeff").replace("\\\n", "").splitlines():
+        header = _SECTION.match(line)
+        if header:
+            section = header[1].lower() + (header[2] or "")
+            line = header[3]
+        setting = _SETTING.match(line)
+        if setting:
+            yield f"{section}.{setting[1].lower()}", _value(setting[2])
+
+
+def _value(raw: str) -> str:
+    """A value without its quotes, escapes and comment; blanks at its end count only in quotes."""
+    value = ""
+    kept = 0  # how much of the value no trimming may touch
+    for quoted, escaped, comment, plain in _VALUE.findall(raw):
+        if comment:
+            break
+        value += plain or _ESCAPES.get(escaped, escaped) or _unescaped(quoted)
+        kept = kept if plain else len(value)
+    return value[:kept] + value[kept:].rstrip()
+
+
+def _unescaped(quoted: str) -> str:
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted)
