@@ -27,7 +27,7 @@ from pathlib import Path
 
 from tamis.gitignore import Pattern, PatternList, parse_line, parse_lines
 from tamis.ingest.git_files import Repository, find_repository, users_excludes
-from tamis.ingest.includes import Inclusion
+from tamis.ingest.includes import unfolded
 from tamis.ingest.text_file import is_inside, read_text
 
 _BUILT_IN = (".tamis/", ".git", ".svn/", ".hg/", ".jj/", ".bzr/")
@@ -309,9 +309,8 @@ def _read_with_includes(root: str, name: str, base: int) -> _Reading:
     content = read_text(path, root)
     if content.text is None:
         return _Reading(warnings=(f"{name} {content.problem}",) if content.problem else ())
-    inclusion = Inclusion(root)
-    inclusion.take(content.text, (path,))
-    return _Reading(_rule_list(Layer.IGNORE_FILE, base, inclusion.lines), tuple(inclusion.warnings))
+    lines, warnings = unfolded(root, path, content.text)
+    return _Reading(_rule_list(Layer.IGNORE_FILE, base, lines), tuple(warnings))
 
 
 def _repository_readings(repository: Repository | None, outer: str) -> Iterator[_Reading]:

@@ -1,6 +1,7 @@
 """An ignore file of ours as it unfolds: what it includes counts as if it were written there."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,8 +15,18 @@ _MAX_DEPTH: Final = 16
 _MAX_FILES: Final = 256
 
 
+Lines = Sequence[tuple[Pattern, str, int]]  # each with its file, and the number of its line there
+
+
+def unfolded(root: str, file: str, text: str) -> tuple[Lines, Sequence[str]]:
+    """The lines of an ignore file with those of what it includes, and what is wrong with it."""
+    inclusion = _Inclusion(root)
+    inclusion.take(text, (file,))
+    return inclusion.lines, inclusion.warnings
+
+
 @dataclass(slots=True)
-class Inclusion:
+class _Inclusion:
     """An ignore file as it unfolds."""
 
     root: str
