@@ -45,11 +45,20 @@ def test_both_revisions_are_spoken(shop):
     assert [with_client(shop, version, mode) for mode in ERAS] == ["2026-07-28", "2025-11-25"]
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    names = [f"a project with a name of its own {number}" for number in range(12)]
+    desk = desk_over(*(write_files(folder / name, {"a.md": "grass"}) for name in names), indexed=False)
+    yield desk
+    desk.close()
+
+
 # --- The list of tools ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ERAS)
-@pytest.mark.parametrize("which", ["shop", "both"])
+@pytest.mark.parametrize("which", ["shop", "both", "many"])
 def test_the_list_of_tools_is_short(which, mode, request):
     """As it is sent: at most six kilobytes for five tools with what goes in and what comes out."""
     listed = with_client(request.getfixturevalue(which), lambda client: client.list_tools(), mode)
@@ -108,6 +117,11 @@ def test_with_several_roots_a_root_can_be_chosen(both):
         assert tool.input_schema["properties"]["root"]["type"] == "string"
     first = both.tools["query_documents"].input_schema()["properties"]["root"]
     assert first["enum"] == ["one", "two words"]
+
+
+def test_of_many_roots_the_names_are_told_to_who_errs(many):
+    told = call(many, "query_documents", {"query": "grass", "root": "another"}).content[0].text
+    assert "a project with a name of its own 11" in told
 
 
 def test_results_hold_to_their_schema(shop):

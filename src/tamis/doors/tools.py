@@ -180,13 +180,17 @@ TOOLS: Final = (
 )
 
 
+_ROOM: Final = 80  # characters of names that the list of tools spells out
+
+
 def tools_for(roots: Sequence[str]) -> dict[str, Tool]:
     """The tools by name; with several roots each can be asked about one of them."""
     if len(roots) < 2:
         return {tool.name: tool for tool in TOOLS}
     root = Parameter("root", "text", choices=tuple(roots))
     first, *others = TOOLS
-    made = [replace(first, parameters=(*first.parameters, root))]
+    shown = root if sum(map(len, roots)) <= _ROOM else root.brief  # a wrong name is told the right ones
+    made = [replace(first, parameters=(*first.parameters, shown))]
     made += [replace(tool, parameters=(*tool.parameters, root.brief)) for tool in others]
     return {tool.name: tool for tool in made}
 
