@@ -23,6 +23,7 @@ LAYERS = (
         "identifiers",
         "links",
         "gitignore",
+        "wildmatch",
         "filters",
         "query",
         "settings",
