@@ -167,7 +167,7 @@ def _memory(settings: Settings) -> float:
 def make_plan(root: Path, settings: Settings, known: dict[str, FileState], most: int = 0) -> Plan:
     """Walk the root and sort what is there. Reads no file. More than `most` files (0: any) are a fault."""
     rules = rules_of(root, settings)
-    wanted = recipe(settings)
+    wanted, largest = recipe(settings), largest_file(settings)
     changed: list[Entry] = []
     unchanged: list[Entry] = []
     skipped: list[Skipped] = []
@@ -175,7 +175,7 @@ def make_plan(root: Path, settings: Settings, known: dict[str, FileState], most:
     for item in walk(root, rules, warnings.append):
         if isinstance(item, Skipped):
             skipped.append(item)
-        elif is_unchanged(item, known.get(item.path), wanted):
+        elif item.size <= largest and is_unchanged(item, known.get(item.path), wanted):
             unchanged.append(item)
         else:
             changed.append(item)
@@ -338,7 +338,7 @@ def _read(
     touched: list[tuple[str, FileState, float]] = []
     lost: list[str] = []
     for entry in entries:
-        source = _over(entry, settings) or read(entry, settings.index.max_file_bytes)
+        source = read_within(entry, settings)
         progress.advance(entry.path)
         if isinstance(source, Skipped):
             tally.skipped.append(source)
@@ -358,13 +358,23 @@ def _read(
     writer.remove(lost)
 
 
-def _over(entry: Entry, settings: Settings) -> Skipped | None:
-    """A file that is not too large as such, and too large for the memory there is."""
-    most = _FOR_FILE * _memory(settings) / _PER_BYTE
-    if not most < entry.size <= settings.index.max_file_bytes:
-        return None
-    detail = f"{entry.size:,} bytes; index.memory_mb is {settings.index.memory_mb}, for {most:,.0f}"
-    return Skipped(entry.path, "too large", detail)
+def read_within(entry: Entry, settings: Settings) -> Source | Skipped:
+    """A file's text, unless it is too large: as such, or for the memory there is."""
+    if largest_file(settings) < entry.size <= settings.index.max_file_bytes:
+        most = f"index.memory_mb is {settings.index.memory_mb}, for {largest_file(settings):,.0f}"
+        return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {most}")
+    return read(entry, settings.index.max_file_bytes)
+
+
+def largest_file(settings: Settings) -> float:
+    """Bytes that a file may have."""
+    return min(settings.index.max_file_bytes, _FOR_FILE * _memory(settings) / _PER_BYTE)
+
+
+def is_left_out(entry: Entry, skipped: Mapping[str, Skipped], settings: Settings) -> bool:
+    """Whether the last run left a file out for what would leave it out again."""
+    before = skipped.get(entry.path)
+    return before is not None and (before.reason != "too large" or entry.size > largest_file(settings))
 
 
 def _dated(document: Document, source: Source, entry: Entry, dates: Dates) -> Document:

@@ -20,8 +20,8 @@ from tamis.engine.embedded import contents, stored_documents
 from tamis.engine.embedded.check import Check, examine
 from tamis.engine.embedded.exam import Exam, Settled, problem
 from tamis.engine.embedded.lock import holder
-from tamis.engine.embedded.writer import unfit, write_ignore_file
-from tamis.errors import BadSetting, IndexMismatch, TamisError
+from tamis.engine.embedded.writer import misshapen, unfit, write_ignore_file
+from tamis.errors import BadSetting, IndexMismatch, TamisError, rebuild_command
 from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embed import Embedder
 from tamis.settings import Settings
@@ -93,11 +93,9 @@ def check(root: Path, directory: Path, settings: Settings | BadSetting, load: Lo
             partial(_files, root, settings), "no file is new, changed or gone since then", settled=True
         ),
     }
-    found = [
-        *(_named(name, look, _SOUND[name]) for name, look in around.items()),
-        _named("lock", _lock(directory), ""),
-        examine(directory, settled, full=full, more=above),
-    ]
+    found = [_named(name, look, _SOUND[name]) for name, look in around.items()]
+    if not misshapen(directory):  # else nothing in it can be opened
+        found += [_named("lock", _lock(directory), ""), examine(directory, settled, full=full, more=above)]
     return Health(str(root), str(directory), full, tuple(finding for part in found for finding in part))
 
 
@@ -125,6 +123,9 @@ def _settings(settings: Settings | BadSetting) -> Iterator[Finding]:
 
 def _folder(directory: Path) -> Iterator[Finding]:
     """It is ours alone, and may be read and written."""
+    if wrong := misshapen(directory):
+        yield problem(f"{directory} {wrong}", f"remove it, and run: {rebuild_command(directory)}")
+        return
     if not os.access(directory, os.R_OK | os.X_OK):
         yield problem(f"{directory} may not be read", "check its permissions and its owner")
         return

@@ -153,7 +153,9 @@ class SearchSettings:
     )
     synonym_weight: float = key(0.3, "What a synonym counts, where a word of the question counts 1.", low=0)
     synonyms_file: str = key(
-        "", "Your own synonyms, from the root: a text file with a group on each line, parted by commas."
+        "",
+        "Your own synonyms, from the root: a text file with a group on each line, parted by commas; "
+        "used whatever `synonyms` says.",
     )
     wordnet_directory: str = key("/usr/share/wordnet", "Where WordNet's dictionary files are, from the root.")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tamis import health
-from tamis.build import check_belongs, is_touched, make_plan, recipe
+from tamis.build import check_belongs, is_left_out, is_touched, largest_file, make_plan, recipe
 from tamis.engine import Index
 from tamis.engine.embedded.store import SCHEMA_VERSION
 from tamis.ingest.walk import Entry
@@ -62,7 +62,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         sizes = health.sizes(index.place)
     plan = make_plan(root, settings, known)
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    unreadable = {item.path for item in skipped}
+    left_out = {item.path: item for item in skipped}
     return Status(
         root=str(root),
         directory=str(index.place),
@@ -71,7 +71,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         segments=segments,
         bytes_on_disk=sum(sizes.values()),
         changed_files=sum(
-            entry.path not in unreadable and _differs(entry, known, recipe(settings))
+            not is_left_out(entry, left_out, settings) and _differs(entry, known, settings)
             for entry in plan.changed
         ),
         removed_files=sum(path not in here for path in known),
@@ -85,19 +85,23 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
     )
 
 
-def _differs(entry: Entry, known: Mapping[str, FileState], wanted: str) -> bool:
+def _differs(entry: Entry, known: Mapping[str, FileState], settings: Settings) -> bool:
     before = known.get(entry.path)
-    now = (entry.size, entry.mtime_ns, wanted)
-    return before is None or now != (before.size, before.mtime_ns, before.recipe)
+    if before is None or entry.size > largest_file(settings):
+        return True
+    now = (entry.size, entry.mtime_ns, recipe(settings))
+    return now != (before.size, before.mtime_ns, before.recipe)
 
 
 def changes(root: Path, index: Index, settings: Settings) -> int:
     """How many files are new, perhaps changed or gone since they were indexed."""
     with index.snapshot() as snapshot:
         known = snapshot.file_states()
-        passed_over = {item.path for item in snapshot.skipped()}
+        left_out = {item.path: item for item in snapshot.skipped()}
         since = float(snapshot.about.get("began", 0.0))
     plan = make_plan(root, settings, known)
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    new = sum(entry.path not in passed_over or is_touched(entry, since) for entry in plan.changed)
+    new = sum(
+        not is_left_out(entry, left_out, settings) or is_touched(entry, since) for entry in plan.changed
+    )
     return new + sum(path not in here for path in known)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from tamis.arguments import archived_by
-from tamis.build import ignore_options, make_plan
+from tamis.build import ignore_options, is_left_out, largest_file, make_plan, read_within
 from tamis.filters import Archived
 from tamis.ingest.ignore import explain
 from tamis.ingest.parse import parse
-from tamis.ingest.read import Source, read
+from tamis.ingest.read import Source
 from tamis.ingest.walk import describe
 from tamis.model import Document, Facts, FileState, Skipped, WhyNot
 from tamis.settings import Settings
@@ -18,13 +18,13 @@ from tamis.settings import Settings
 OUTSIDE: Final = "outside the root"
 
 
-def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped]]:
-    """The paths that would be indexed, and what would be skipped."""
+def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped], Sequence[str]]:
+    """The paths that would be indexed, what would be skipped, and what is wrong with ignore files."""
     plan = make_plan(root, settings, {})
-    outcomes = [read(entry, settings.index.max_file_bytes) for entry in plan.changed]
+    outcomes = [read_within(entry, settings) for entry in plan.changed]
     taken = [outcome.path for outcome in outcomes if isinstance(outcome, Source)]
     left_out = [*plan.skipped, *(outcome for outcome in outcomes if isinstance(outcome, Skipped))]
-    return taken, sorted(left_out, key=lambda item: item.path)
+    return taken, sorted(left_out, key=lambda item: item.path), plan.warnings
 
 
 def outdated(
@@ -35,22 +35,22 @@ def outdated(
     What was written so shortly before it was read that nobody can tell is left to the next run.
     """
     plan = make_plan(root, settings, dict(known))
-    passed_over = {item.path for item in skipped}
+    left_out, largest = {item.path: item for item in skipped}, largest_file(settings)
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
     count = sum(path not in here for path in known)
     for entry in plan.changed:
         before = known.get(entry.path)
         if before is not None:
-            count += (entry.size, entry.mtime_ns) != (before.size, before.mtime_ns)
+            count += entry.size > largest or (entry.size, entry.mtime_ns) != (before.size, before.mtime_ns)
         else:
-            count += entry.path not in passed_over or entry.mtime_ns > since * 1e9
+            count += not is_left_out(entry, left_out, settings) or entry.mtime_ns > since * 1e9
     return count
 
 
 def documents(root: Path, settings: Settings) -> Iterator[Document]:
     """The documents that would be indexed, cut into chunks."""
     for entry in make_plan(root, settings, {}).changed:
-        source = read(entry, settings.index.max_file_bytes)
+        source = read_within(entry, settings)
         if isinstance(source, Source):
             yield parse(source, settings.chunking)[0]
 

@@ -22,7 +22,7 @@ from typing import Final, Literal
 from tamis.build import rules_of
 from tamis.engine.embedded.writer import sole_watcher
 from tamis.errors import IndexLocked, TamisError
-from tamis.ingest.git_files import repository_files
+from tamis.ingest.git_files import outer_rules, repository_files
 from tamis.ingest.notices import LOST, QUIET, RECURSIVE, NoNotices, Notices, Paths
 from tamis.ingest.signs import Signs
 from tamis.ingest.walk import folders, shown
@@ -206,7 +206,7 @@ class Watcher:
         ignoring = os.path.join(
             self._root, settings.ignore.file
         )  # which may have gone, and its rules with it
-        known = (ignoring, *self._also, *repository_files(self._root))
+        known = (ignoring, *self._also, *repository_files(self._root), *outer_rules(self._root))
         return Signs(self._root, rules_of(self._root, settings), self._directory, known)
 
     @contextmanager
@@ -248,7 +248,7 @@ class Watcher:
         if RECURSIVE:
             return (str(self._root),)
         rules = rules_of(self._root, self._settings())
-        outside = (*self._also, *repository_files(self._root), *filter(os.path.isabs, rules.sources))
+        outside = (*self._also, *repository_files(self._root), *outer_rules(self._root))
         around = {os.path.dirname(file) for file in outside}
         index = str(self._directory)
         inside = (place for place in folders(self._root, rules) if place != index)

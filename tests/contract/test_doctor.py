@@ -22,7 +22,7 @@ from tamis.doors.cli import main
 from tamis.engine.embedded import checksums, store
 from tamis.engine.embedded.arrays import map_arrays, write_arrays
 from tamis.engine.embedded.vectors import encode
-from tamis.errors import ModelFault, StorageFault
+from tamis.errors import IndexDamaged, ModelFault, StorageFault
 from tamis.fill import wanted_first
 from tamis.health import Health
 
@@ -165,6 +165,40 @@ def test_other_models_are_healthy_too(tmp_path, model):
     some = {name: FILES[name] for name in list(FILES)[:4]}
     with open_corpus(write_files(tmp_path / "root", some), model__name=model) as corpus:
         assert problems(corpus.check(full=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, kind) for name in ("writer.lock", "watch.lock", "index.db") for kind in ("folder", "pipe")),
+        *((name, kind) for name in ("segments", ".") for kind in ("file", "pipe")),
+    ],
+)
+def test_things_of_the_wrong_kind_in_its_place(name, kind, tmp_path):
+    """A repository may bring anything: nobody waits for it, and it is said what is in the way."""
+    corpus = open_corpus(write_files(tmp_path / "root", {"a.md": "alpha"}), model__name="none")
+    place = corpus.directory / name
+    corpus.close()
+    shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+    {"file": place.touch, "folder": place.mkdir, "pipe": lambda: os.mkfifo(place)}[kind]()
+    with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
+        for health in (again.check(), again.repair()):
+            assert health.exit_code == 2
+            assert ("folder", "fault") in problems(health)
+        with pytest.raises(StorageFault) as caught:
+            again.refresh()
+        assert caught.value.hint
+
+
+def test_a_pipe_for_a_segments_file_is_damage_like_any_other(tmp_path):
+    with open_corpus(write_files(tmp_path / "root", {"a.md": "alpha"}), model__name="none") as corpus:
+        file = segment(corpus) / "words.bin"
+        file.unlink()
+        os.mkfifo(file)
+    with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
+        with pytest.raises(IndexDamaged):
+            again.search("alpha")
+        assert again.repair().verdict == "healthy"
 
 
 def test_an_empty_folder_is_healthy(corpus_of):

@@ -102,7 +102,7 @@ def test_what_it_costs_does_not_grow_with_what_is_ignored(heavy, monkeypatch, tm
     counts = []
     for root in (light, heavy):
         with watched(monkeypatch, root) as touched:
-            taken, skipped = survey(root, settings_of(root))
+            taken, skipped, _ = survey(root, settings_of(root))
         assert taken == sorted(KEPT, key=lambda path: path.split("/"))
         counts.append((len(taken), len(skipped), len(touched["listed"]), len(touched["seen"])))
     assert counts[0] == counts[1]
@@ -149,7 +149,7 @@ def test_which_rules_close_a_folder(rule, entered, monkeypatch, tmp_path):
     )
     write_files(root, {".gitignore": rule})
     with watched(monkeypatch, root) as touched:
-        taken, _ = survey(root, settings_of(root, ignore__default_exclusions=False))
+        taken, *_ = survey(root, settings_of(root, ignore__default_exclusions=False))
     assert ("node_modules" in touched["listed"]) == entered
     assert "node_modules/x" not in touched["listed"]
     assert set(taken) - {".gitignore"} == {"a.md"} | ({"node_modules/keep.md"} if "*\n!" in rule else set())

@@ -27,6 +27,7 @@ from tamis.languages import chunk_type_of, language_of, without_known_extension
 from tamis.model import Chunk, Document, FrontMatter, Link, Parent
 
 ALL = 1_000_000
+DOCS = Path(__file__).parents[2] / "docs"
 FOLDERS = (
     "",
     "",
@@ -482,3 +483,23 @@ def test_a_word_that_a_question_says_twice_counts_twice(tmp_path):
         once, often = scores("alpha beta"), scores("alpha beta beta betas")
         assert often["one.md"] == pytest.approx(once["one.md"])
         assert often["two.md"] == pytest.approx(3 * once["two.md"])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what happens if indexing is killed half way?",
+        "min_confidence default",
+        "how do I exclude archived files",
+        "filters that leak",
+        "settings environment variable",
+        "why is a file not found",
+    ],
+)
+def test_a_larger_limit_adds_results_and_moves_none(question, tmp_path):
+    """However many are wanted, what the lanes say of the first is the same: our own pages, with links."""
+    with Corpus(DOCS, tmp_path, test_settings(DOCS)) as corpus:
+        corpus.refresh()
+        most = corpus.search(question, limit=100).results
+        for limit in (1, 10, 25, 60):
+            assert corpus.search(question, limit=limit).results == most[:limit]

@@ -1,6 +1,7 @@
 """What tamis does not take more of than it may: files, memory, disk. Sizes of files: test_bad_input.py."""
 
 import json
+import math
 import os
 import pty
 import subprocess
@@ -20,6 +21,7 @@ from tamis.engine.embedded.segment import pack_dead
 from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.engine.embedded.writer import Writer
 from tamis.errors import BadSetting, TooManyFiles
+from tamis.survey import survey
 
 FILES = {f"{number}.md": f"# {number}\n\nalpha word{number}\n" for number in range(12)}
 CLI = [sys.executable, "-c", "from tamis.doors.cli import main; main()"]
@@ -175,7 +177,7 @@ def test_batches_and_commits_keep_within_memory(root, monkeypatch):
     counts = []
     for memory in (1e9, 3e4):
         monkeypatch.setattr("tamis.build._memory", lambda _, memory=memory: memory)
-        monkeypatch.setattr("tamis.build._over", lambda *_: None)
+        monkeypatch.setattr("tamis.build.largest_file", lambda _: math.inf)
         writes.clear()
         with words_first(), corpus_in(root, 0) as corpus:
             assert corpus.rebuild().indexed == 12
@@ -198,3 +200,23 @@ def test_a_file_that_no_memory_is_left_for_is_skipped_and_said(tmp_path):
         assert "index.memory_mb" in skipped.detail
     with open_corpus(root, index__memory_mb=200) as corpus:
         assert corpus.status().skipped == ()
+
+
+def test_another_limit_counts_for_what_is_indexed_already(tmp_path, monkeypatch):
+    """An index kept up to date answers as a new one does; until then, status says that a run is due."""
+    monkeypatch.setattr("tamis.build._RACY_NS", 0)
+    root = write_files(tmp_path / "root", {"small.md": "alpha", "big.md": "alpha beta " * 100}).resolve()
+    open_corpus(root).close()
+    for most, gone, found in ((100, 1, ["small.md"]), (5_000, 0, ["big.md", "small.md"])):
+        with Corpus(root, root / ".tamis", test_settings(root, index__max_file_bytes=most)) as corpus:
+            assert corpus.changes() == corpus.outdated() == corpus.status().changed_files == 1
+            report = corpus.refresh()
+            assert (report.removed, report.indexed) == (gone, 1 - gone)
+            assert sorted(each.path for each in corpus.search("alpha").results) == found
+            assert corpus.changes() == corpus.outdated() == corpus.status().changed_files == 0
+
+
+def test_a_dry_run_knows_the_limits(tmp_path):
+    root = write_files(tmp_path / "root", {"large.md": "alpha " * 20 + "\n" + "\n" * 1_700_000})
+    (skipped,) = survey(root, test_settings(root, index__memory_mb=64))[1]
+    assert "index.memory_mb" in skipped.detail

@@ -231,6 +231,24 @@ def test_ignore_files_and_settings_take_effect(watched_over):
     assert watched.live.corpus.settings.search.limit == 3
 
 
+def test_ignore_files_outside_the_root_take_effect(watched_over, tmp_path, monkeypatch):
+    """Those of the folders above it in its work tree, and the user's own, which need not be there yet."""
+    home = write_files(tmp_path / "home", {"config": "[core]\nexcludesFile = ~/mine\n"})
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "config"))
+    (tmp_path / ".git").mkdir()
+    watched = watched_over()
+    write_files(tmp_path, {".gitignore": "note1.md\n"})
+    watched.caught_up()
+    assert watched.found("number1") == []
+    write_files(home, {"mine": "note2.md\n"})
+    watched.caught_up()
+    assert watched.found("number2") == []
+    (tmp_path / ".gitignore").unlink()
+    watched.caught_up()
+    assert watched.found("number1") == ["docs/note1.md"]
+
+
 def test_settings_that_cannot_be_read_are_said_and_the_old_ones_hold(watched_over):
     watched = watched_over()
     write_files(watched.root, {"tamis.toml": "[serch]\n"})

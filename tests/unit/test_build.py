@@ -229,7 +229,7 @@ def test_warnings_name_their_file(corpus_of):
 def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path):
     root = write_files(tmp_path / "root", FILES)
     settings = settings_of(root, index__max_file_bytes=2000)
-    taken, left_out = survey(root, settings)
+    taken, left_out, _ = survey(root, settings)
     assert not (root / ".tamis").exists()
     assert taken == ["a.md", "docs/b.md", "docs/c.py", "empty.md"]
     assert {item.path: item.reason for item in left_out} == REASONS

@@ -546,6 +546,14 @@ def test_explain_ignore_of_a_folder_and_of_a_name_with_escapes(run):
     assert run("explain-ignore", "\x1b[2J.md").out == "\ufffd[2J.md: indexed\n"
 
 
+def test_what_is_wrong_with_ignore_files_is_told_before_anything_is_indexed(run):
+    write_files(Path.cwd(), {".graphragignore": ":include:gone\n"})
+    said = ".graphragignore:1: :include:gone skipped: no such file"
+    assert said in run("index", "--dry-run").out
+    assert json.loads(run("index", "--dry-run", "--json").out)["warnings"] == [said]
+    assert said in run("explain-ignore", "a.md").err
+
+
 def test_a_dry_run_shows_names_without_their_escapes(run):
     write_files(Path.cwd(), {"\x1b[2J.md": "alpha", "\x1b[2J.txt": "\x00"})
     out = run("index", "--dry-run").out

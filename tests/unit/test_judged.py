@@ -203,6 +203,7 @@ def test_a_corpus_that_is_no_folder(tmp_path, work):
         ("qrels.tsv", "q1\td1\t1\nq1\td2\t1.5\n", 2),
         ("qrels.tsv", "q1\td1\t1\nq1\td2\t" + "9" * 5000 + "\n", 2),
         ("qrels.tsv", "q1 d1 1\n", 1),
+        ("qrels.tsv", "q1\td1\t1\nq2\td1\t0\nq1\td1\t0\n", 3),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, work, name, text, line):

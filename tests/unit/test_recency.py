@@ -114,6 +114,12 @@ def test_recent_documents_rise(tmp_path, stopped, profile, order):
             )
 
 
+def test_the_same_question_a_moment_later_has_the_same_scores():
+    written = NOW - 100.3 * DAY
+    assert recency("code", 0.5, written, NOW) == recency("code", 0.5, written, NOW + 3600)
+    assert recency("code", 0.5, written, NOW) > recency("code", 0.5, written, NOW + DAY)
+
+
 def test_without_a_time_age_does_not_count():
     ask = Question("plain words", settings=SearchSettings(recency_profile="code", path_boost=1.0))
     assert ask.recency_factor(None) == 1.0

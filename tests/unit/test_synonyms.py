@@ -82,6 +82,13 @@ def test_a_users_own_table_comes_first(tmp_path):
     assert own.words("zebras") == ("quagga",)
 
 
+def test_a_users_own_table_needs_no_other(tmp_path):
+    write_files(tmp_path, {"own.txt": "db, ledger\n"})
+    assert of(tmp_path, synonyms="off", synonyms_file="own.txt").words("db") == ("ledger",)
+    with pytest.raises(BadSetting, match="cannot read"):
+        of(tmp_path, synonyms="off", synonyms_file="gone.txt")
+
+
 @pytest.mark.parametrize(("content", "said"), [(None, "cannot read"), (b"\xff\xfe", "not UTF-8")])
 def test_a_table_that_cannot_be_read_is_a_fault(content, said, tmp_path):
     if content is not None:

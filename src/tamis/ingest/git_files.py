@@ -53,6 +53,21 @@ def repository_files(root: Path) -> tuple[str, ...]:
     return (*heads, os.path.join(repository.common, "info", "exclude"))
 
 
+def outer_rules(root: Path) -> tuple[str, ...]:
+    """The ignore files outside the root that count in it, or would if they were there."""
+    real = os.path.realpath(root)
+    repository = find_repository(real)
+    excludes = users_excludes(repository.top if repository else real)
+    above = [] if repository is None else _down_to(repository.top, real)
+    return (*(os.path.join(folder, ".gitignore") for folder in above), *([excludes] if excludes else []))
+
+
+def _down_to(top: str, below: str) -> list[str]:
+    """The folders from the top of a work tree to above one of its folders."""
+    names = [] if top == below else os.path.relpath(below, top).split(os.sep)
+    return [os.path.join(top, *names[:depth]) for depth in range(len(names))]
+
+
 def users_excludes(top: str) -> str:
     """The file with the user's own excludes for all repositories; empty where it is switched off."""
     path = _user_path("git", "ignore")

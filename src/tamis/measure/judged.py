@@ -178,7 +178,10 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
         if len(parts) != 3 or not _is_number(parts[2]):
             hint = "a line has question, document and grade (a whole number), separated by tabs"
             raise _bad_line(file, line, "this is no judgement", hint)
-        judged.setdefault(parts[0], {})[parts[1]] = int(parts[2])
+        grades, grade = judged.setdefault(parts[0], {}), int(parts[2])
+        if grades.setdefault(parts[1], grade) != grade:
+            what = f"{parts[1]!r} was judged {grades[parts[1]]} for {parts[0]!r} before"
+            raise _bad_line(file, line, what, "give each document of a question one grade")
     return judged
 
 

@@ -83,8 +83,8 @@ def fuse(
 ) -> list[Candidate]:
     """Merge the lanes' rankings, best first; ties go to the earlier path and position.
 
-    Who stands within `reach` of some lane is judged by that alone, so that asking the lanes for more adds
-    candidates and moves none.
+    Who stands within `reach` of some lane is judged by that alone, and who stands behind by the best that one
+    lane says of it, so that asking the lanes for more adds candidates and moves none.
 
     `score` is the share of what the lanes together could have given (first in every lane is 1), so it
     does not depend on how many lanes there are.
@@ -99,7 +99,7 @@ def fuse(
             found.setdefault(passage.position, []).append(Evidence(lane, rank, score, worth))
     most = best_possible(rankings, weights, k, sources)
     fused = [
-        _candidate(passages[position], _counted(evidence, reach), weights, k, most)
+        _candidate(passages[position], _counted(evidence, weights, k, reach), weights, k, most)
         for position, evidence in found.items()
     ]
     return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
@@ -182,13 +182,19 @@ def within(candidate: Candidate, reach: int) -> bool:
     return any(each.rank <= reach for each in candidate.evidence)
 
 
-def _counted(evidence: Sequence[Evidence], reach: int) -> tuple[Evidence, ...]:
+def _counted(
+    evidence: Sequence[Evidence], weights: Mapping[Lane, float], k: int, reach: int
+) -> tuple[Evidence, ...]:
     near = tuple(each for each in evidence if each.rank <= reach)
-    return near or tuple(evidence)
+    return near or (max(evidence, key=lambda each: _added(each, weights, k)),)
+
+
+def _added(evidence: Evidence, weights: Mapping[Lane, float], k: int) -> float:
+    return weights[evidence.lane] * evidence.confidence / (k + evidence.rank)
 
 
 def _candidate(
     passage: Passage, evidence: tuple[Evidence, ...], weights: Mapping[Lane, float], k: int, most: float
 ) -> Candidate:
-    raw = sum(weights[item.lane] * item.confidence / (k + item.rank) for item in evidence)
+    raw = sum(_added(item, weights, k) for item in evidence)
     return Candidate(passage, raw, raw / most if most else 0.0, evidence)

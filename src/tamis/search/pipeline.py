@@ -14,7 +14,7 @@ from tamis.identifiers import asked
 from tamis.model import Candidate, Lane, Parent
 from tamis.search.classify import query_type, type_weights
 from tamis.search.expand import Wording, worded
-from tamis.search.fuse import REACH, Position, Ranking, Sources, balanced, confidence, fuse
+from tamis.search.fuse import REACH, Position, Ranking, Sources, balanced, confidence, fuse, within
 from tamis.search.names import pointed
 from tamis.search.question import Answer, Embed, Means, Models, Question
 from tamis.search.rerank import Watched
@@ -102,15 +102,16 @@ def gather(
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
     k, reach, vector = question.settings.rrf_k_constant, question.settings.candidate_depth, wording.vector
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
-    sources = balanced(Sources.of(question.settings), retrieved.rankings)
-    sources = pointed(sources, retrieved.rankings, question.text)
+    near = {lane: ranking[:reach] for lane, ranking in retrieved.rankings.items()}  # however many were wanted
+    sources = pointed(balanced(Sources.of(question.settings), near), near, question.text)
     if sources.inner != 1.0:
         found = {passage.path for passage, _ in retrieved.rankings.get("meaning", ())}
         sources = replace(sources, openings=_openings(snapshot, sorted(found), question.filter, rows))
     retrieved = replace(retrieved, sources=sources)
     fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
-        reached = linked(snapshot, fused, question.text, vector, question.max_hops, rows)
+        known = [candidate for candidate in fused if within(candidate, reach)]
+        reached = linked(snapshot, known, question.text, vector, question.max_hops, rows)
         retrieved = replace(retrieved, reached=tuple(reached))
     if retrieved.reached and "links" in lanes:
         ranking = [(each.passage, each.neighbour.score) for each in retrieved.reached]

@@ -1,7 +1,8 @@
 """Recency: what the age of a document is worth (C29, C62).
 
 The age is counted from `modified`, the date that filters see: the front matter's, else the last
-commit's, else the file's. A date in the future is of today.
+commit's, else the file's. A date in the future is of today. Days are counted whole: the same question
+gets the same scores from one moment to the next.
 """
 
 import math
@@ -32,7 +33,7 @@ _TIERS: Final[Mapping[str, Callable[[float], float]]] = {
 
 def recency(profile: str, bias: float, modified: float, now: float) -> float:
     """The factor for a document: with a bias of 0.5 its tier, with 0 always 1, with 1 twice as far from 1."""
-    days = max(0.0, now - modified) / _DAY
+    days = max(0.0, now - modified) // _DAY
     return 1 + bias * 2 * (_TIERS[profile](days) - 1)
 
 

@@ -38,10 +38,11 @@ class Synonyms:
 
     @classmethod
     def of(cls, settings: SearchSettings, root: Path) -> "Synonyms":
-        if settings.synonyms == "off" or not settings.synonym_weight:
+        ours = settings.synonyms != "off"
+        if not (ours or settings.synonyms_file) or not settings.synonym_weight:
             return NO_SYNONYMS
         own = _read(root / Path(settings.synonyms_file).expanduser()) if settings.synonyms_file else []
-        groups = grouped([*own, *_software()])
+        groups = grouped([*own, *(_software() if ours else ())])
         use_wordnet = settings.synonyms == "wordnet"
         dictionary = WordNet(root / Path(settings.wordnet_directory).expanduser()) if use_wordnet else None
         return cls(groups, dictionary, settings.synonym_weight)

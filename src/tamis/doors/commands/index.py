@@ -67,7 +67,9 @@ def _build(
         print_lines(report(done))
     unreadable = done.skipped_by_reason.get("unreadable", 0)
     if not done.indexed + done.unchanged and not quiet:
-        click.echo("nothing to search: no text files were found", err=True)
+        left = any(reason != "ignored" for reason in done.skipped_by_reason)
+        why = "every file was skipped, and tamis status says why" if left else "no text files were found"
+        click.echo(f"nothing to search: {why}", err=True)
     return 1 if unreadable or not done.indexed + done.unchanged else 0
 
 
@@ -77,13 +79,14 @@ def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
     from tamis.survey import survey
 
     settings = settings_of(root, options)
-    indexed, skipped = survey(checked_root(root), settings)
+    indexed, skipped, warnings = survey(checked_root(root), settings)
     if as_json:
         reasons = [{"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped]
-        print_json({"seen": len(indexed) + len(skipped), "indexed": indexed, "skipped": reasons})
+        seen = {"seen": len(indexed) + len(skipped), "indexed": indexed, "skipped": reasons}
+        print_json(seen | {"warnings": list(warnings)})
     else:
         left_out = [f"skipped: {s.path}: {s.reason}" + (f", {s.detail}" if s.detail else "") for s in skipped]
-        print_lines(map(visible, (*indexed, *left_out)))
+        print_lines(map(visible, (*indexed, *left_out, *(f"warning: {each}" for each in warnings))))
     return 0 if indexed else 1
 
 

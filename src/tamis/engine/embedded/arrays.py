@@ -11,6 +11,7 @@ import hashlib
 import json
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ def _lay_out(arrays: Mapping[str, Array]) -> tuple[bytes, dict[str, int]]:
 
 def map_arrays(file: Path) -> dict[str, Array]:
     """The arrays of a file, as views of its pages."""
-    with file.open("rb") as source, _form(file.name):
+    with _opened(file) as source, _form(file.name):
         described = _described(source, file.name)
         pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
         return {name: _view(pages, **place) for name, place in described.items()}
@@ -103,9 +104,18 @@ def map_arrays(file: Path) -> dict[str, Array]:
 
 def spoiled(file: Path) -> list[str]:
     """The arrays of a file that are not what was written. Reads all of it, and maps nothing."""
-    with file.open("rb") as source, _form(file.name):
+    with _opened(file) as source, _form(file.name):
         described = _described(source, file.name)
         return [name for name, place in described.items() if _sum_of(source, **place) != place["sum"]]
+
+
+def _opened(file: Path) -> BinaryIO:
+    """Without waiting: what stands in its place may be a pipe that nobody writes to."""
+    source = os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+    if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+        source.close()
+        raise Truncated(f"{file.name} is no file")
+    return source
 
 
 def _sum_of(source: BinaryIO, type: str, shape: list[int], at: int, **_: str) -> str:

@@ -60,8 +60,8 @@ def holder(directory: Path, name: str = "writer.lock") -> str:
     tries twice.
     """
     try:
-        handle = os.open(directory / name, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        handle = os.open(directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # no pipe holds us up
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -107,10 +107,12 @@ def _check_links(directory: Path) -> None:
     """A checkout may bring an index whose links lead to somebody's other one: it is not answered from."""
     places = [directory / name for name in ("index.db", "index.db-wal", "segments", "concepts")]
     places += [directory] if directory.name == INDEX_FOLDER else []
+    hint = "remove it, or choose another place with --index-dir or TAMIS_INDEX_DIR"
     for place in places:
         if place.is_symlink():
-            hint = "remove it, or choose another place with --index-dir or TAMIS_INDEX_DIR"
             raise StorageFault(f"{place} is a link", hint=hint)
+    if (directory / "index.db").exists() and not (directory / "index.db").is_file():
+        raise StorageFault(f"{directory / 'index.db'} is no file", hint=hint)
 
 
 def exists(directory: Path) -> bool:

@@ -60,11 +60,12 @@ class Waiting:
     linked: int  # how many links look for a name of its
 
 
+ASIDE: Final = "anew"  # where an index is made that is to take the place of a damaged one
+_FOLDERS: Final = frozenset({"segments", "concepts", ASIDE})
 _OURS: Final = re.compile(
     r"\.gitignore|(?:writer|watch|concepts)\.lock|segments|concepts|anew"
     r"|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?"
 )
-ASIDE: Final = "anew"  # where an index is made that is to take the place of a damaged one
 
 
 class Writer:
@@ -363,7 +364,7 @@ def unfit(directory: Path) -> str:
     if directory.name == INDEX_FOLDER and directory.is_symlink():
         return "is a link"
     if directory.exists() and not directory.is_dir():
-        return "is a file, not a folder for an index"
+        return misshapen(directory)
     if (directory / "segments").is_symlink():
         return "has a link for its segments"
     if (directory / "concepts").is_symlink():
@@ -375,8 +376,21 @@ def unfit(directory: Path) -> str:
     names = os.listdir(directory) if directory.exists() else []
     if linked := [name for name in names if os.path.islink(directory / name)]:
         return f"has a link ({linked[0]})"
-    strange = [name for name in names if not _OURS.fullmatch(name)]
-    return f"holds other things ({strange[0]})" if strange else ""
+    if strange := [name for name in names if not _OURS.fullmatch(name)]:
+        return f"holds other things ({strange[0]})"
+    return misshapen(directory)
+
+
+def misshapen(directory: Path) -> str:
+    """What is a file where a folder should be, or the other way round, or neither."""
+    if directory.exists() and not directory.is_dir():
+        return "is a file, not a folder for an index"
+    for name in os.listdir(directory) if directory.exists() else []:
+        place, kind = directory / name, "folder" if name in _FOLDERS else "file"
+        fits = place.is_dir() if kind == "folder" else place.is_file()
+        if not fits and _OURS.fullmatch(name) and place.exists():  # else it has just gone
+            return f"has {name}, which is no {kind}"
+    return ""
 
 
 def write_ignore_file(directory: Path) -> None:
