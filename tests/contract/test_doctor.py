@@ -509,6 +509,24 @@ def test_damage_is_found_named_and_mended(corpus, made, name):
         assert again.repair().repaired == (), "a second time, there is nothing to do"
 
 
+@pytest.mark.parametrize("name", ["words", "code", "rows", "vectors"])
+def test_a_search_over_noise_answers_or_says_that_there_is_damage(corpus, name):
+    """Files of a segment are not read through for each search: a bit that has turned may lead anywhere."""
+    file = segment(corpus) / f"{name}.bin"
+    whole = file.read_bytes()
+    told = 0
+    for at in range(120):
+        noise = bytearray(whole)
+        noise[len(whole) - 1 - at * len(whole) // 150] ^= 0x90
+        file.write_bytes(noise)
+        with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
+            try:
+                again.search("retry token cache", filter="type:documentation")
+            except IndexDamaged:
+                told += 1
+    assert told or name == "vectors"
+
+
 def test_noise_anywhere_in_the_database(corpus, made):
     """Findings, never a fault; what is called healthy, and what is repaired, gives a rebuild's answers."""
     kept = made.kept / ".tamis"

@@ -4,7 +4,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -333,6 +333,18 @@ def _file_number(file: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+@contextmanager
+def _damage_told(view: View) -> Iterator[None]:
+    """Where working with what was read fails, look whether it is what was written: if not, that is why."""
+    try:
+        yield
+    except (LookupError, ValueError, ArithmeticError, MemoryError):
+        for segment in view.segments:
+            with suppress(FileNotFoundError):  # merged away meanwhile
+                segment.check_sums()
+        raise
+
+
 class Reader:
     """An index opened for reading. Notices new generations by itself; for any number of threads."""
 
@@ -351,7 +363,8 @@ class Reader:
             with store.database_faults(self.directory):
                 view = self._begin(connection)
                 try:
-                    yield EmbeddedSnapshot(view, connection)
+                    with _damage_told(view):
+                        yield EmbeddedSnapshot(view, connection)
                 finally:
                     connection.execute("COMMIT")
         finally:
