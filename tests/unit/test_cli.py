@@ -624,3 +624,15 @@ def test_a_reader_that_has_seen_enough(run):
     ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "{0\n"
     assert ran.stderr == ""
+
+
+def test_the_status_of_an_index_that_no_run_has_finished(run, monkeypatch):
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tamis.engine.embedded.writer.Writer.put", killed)
+        run("index", "--model", "none")
+    assert "built at: not whole yet; the model: " in run("status").out
+    run("index", "--model", "none")
+    assert "; the model: none" in run("status").out

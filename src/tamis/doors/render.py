@@ -7,7 +7,7 @@ import click
 
 from tamis.doors.plain import also_in, visible
 from tamis.health import Health
-from tamis.model import Found, Related, Report, Result, Skipped, Step
+from tamis.model import Found, Related, Report, Result, Skipped, Step, iso_time
 from tamis.status import Status
 
 _SNIPPET_LINES = 8
@@ -133,7 +133,8 @@ def status(now: Status) -> Iterator[str]:
     if sizes:
         yield f"sizes:    {sizes} (MB)"
     yield f"holds:    {index.documents} documents, {index.chunks} passages, generation {index.generation}"
-    yield f"built at: {index.built_at} with the model {now.model or 'none yet'}"
+    whole = f"built at: {index.built_at}" if index.built_at != iso_time(0) else "built at: not whole yet"
+    yield f"{whole}; the model: {now.model or 'not chosen yet'}"
     yield f"versions: tamis {now.tamis_version}, index format {now.format}"
     yield f"fresh:    {_freshness(now)}"
     yield "skipped:  " + (
