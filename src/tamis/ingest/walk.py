@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +16,7 @@ from tamis.errors import BadFolder
 from tamis.ingest.ignore import Rules, Verdict
 from tamis.model import INDEX_FOLDER, Skipped
 
+_NAME: Final = attrgetter("name")
 _FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
 
 
@@ -82,6 +84,8 @@ def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Ent
     folders = [found]
     while folders:
         for entry in folders[-1].entries:
+            if entry.name == INDEX_FOLDER:  # our own: not one that anybody would look for
+                continue
             visited = _visit(root, entry, folders[-1], warn)
             if isinstance(visited, _Folder):
                 folders.append(visited)
@@ -110,8 +114,7 @@ def folders(root: Path, rules: Rules) -> Iterator[str]:
 def _opened(folder: str, prefix: str, rules: Rules) -> _Folder | Skipped:
     try:
         with os.scandir(folder) as listing:
-            # Our own folder is left out: not one that anybody would look for.
-            entries = sorted((e for e in listing if e.name != INDEX_FOLDER), key=lambda entry: entry.name)
+            entries = sorted(listing, key=_NAME)
     except OSError as error:
         return Skipped(prefix, "unreadable", error.strerror or str(error))
     return _Folder(prefix, rules, iter(entries))

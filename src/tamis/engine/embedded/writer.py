@@ -81,6 +81,7 @@ class Writer:
         self.boosts = boosts
         self.memory = memory
         self._obsolete: list[str] = []
+        self._has_written = False
 
     @property
     def documents(self) -> int:
@@ -104,6 +105,7 @@ class Writer:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Make everything in the block one generation: a rebuild shows when it is whole, or not at all."""
+        self._has_written = True
         with store.transaction(self.connection):
             yield
         self._remove_obsolete()
@@ -166,11 +168,24 @@ class Writer:
                 self._count_generation()
 
     def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
-        """Every file is in: nothing is pending but vectors. `facts` are what the next run wants to know."""
+        """Every file is in: nothing is pending but vectors. `facts` are what the next run wants to know.
+
+        A run that has found everything as it was writes nothing: a commit costs more than the look.
+        """
         self.tidy()
+        if self._is_told(skipped, facts):
+            return
         with self._transaction():
             stored_documents.replace_skipped(self.connection, skipped)
             store.set_facts(self.connection, {**facts, "pending": 0, "built_at": time.time()})
+
+    def _is_told(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> bool:
+        """Whether the index says all this already, of a run that began earlier."""
+        known = self.facts
+        if self._has_written or known["pending"] or not known["built_at"]:
+            return False
+        same = all(known.get(name) == value for name, value in facts.items() if name != "began")
+        return same and set(stored_documents.skipped(self.connection)) == set(skipped)
 
     def tidy(self) -> None:
         """Leave few segments for searches to meet."""
@@ -182,6 +197,7 @@ class Writer:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        self._has_written = True
         with nullcontext() if self.connection.in_transaction else store.transaction(self.connection):
             yield
 
