@@ -105,23 +105,30 @@ def fuse(
     return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
 
 
-def balanced(sources: Sources, rankings: Mapping[Lane, Ranking]) -> Sources:
-    """With what the words lane is worth for this question, where both it and the meaning lane found some."""
+def balanced(sources: Sources, rankings: Mapping[Lane, Ranking], reach: int = REACH) -> Sources:
+    """With what the words lane is worth for this question, where both it and the meaning lane found some.
+
+    The rankings are the lanes' first `reach`, or all that they have.
+    """
     if not sources.adaptive or not rankings.get("words") or not rankings.get("meaning"):
         return sources
-    gap, agreement = _gap(rankings["words"]), _agreement(rankings["words"], rankings["meaning"])
+    gap, agreement = _gap(rankings["words"], reach), _agreement(rankings["words"], rankings["meaning"])
     swing = math.exp(_PER_GAP * (gap - _USUAL_GAP) + _PER_AGREEMENT * (agreement - _USUAL_AGREEMENT))
     words = sources.worth.get("words", 1.0)
     return replace(sources, worth={**sources.worth, "words": min(words * swing, max(words, _MOST_FOR_WORDS))})
 
 
-def _gap(ranking: Ranking) -> float:
-    """How far the tenth document stands behind the first, as a share of that."""
+def _gap(ranking: Ranking, reach: int) -> float:
+    """How far the tenth document stands behind the first, as a share of that.
+
+    Where a few long documents fill the ranking, the tenth comes after its last passage.
+    """
     best: dict[str, float] = {}
     for passage, score in ranking:
         best.setdefault(passage.path, score)
     scores = list(best.values())
-    first, tenth = scores[0], scores[9] if len(scores) > 9 else 0.0
+    last = ranking[-1][1] if len(ranking) >= reach else 0.0  # there is more, or there is nothing
+    first, tenth = scores[0], scores[9] if len(scores) > 9 else last
     return (first - tenth) / first if first else 0.0
 
 

@@ -103,7 +103,7 @@ def gather(
     k, reach, vector = question.settings.rrf_k_constant, question.settings.candidate_depth, wording.vector
     retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
     near = {lane: ranking[:reach] for lane, ranking in retrieved.rankings.items()}  # however many were wanted
-    sources = pointed(balanced(Sources.of(question.settings), near), near, question.text)
+    sources = pointed(balanced(Sources.of(question.settings), near, reach), near, question.text)
     if sources.inner != 1.0:
         found = {passage.path for passage, _ in retrieved.rankings.get("meaning", ())}
         sources = replace(sources, openings=_openings(snapshot, sorted(found), question.filter, rows))

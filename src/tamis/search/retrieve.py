@@ -83,8 +83,8 @@ def retrieve(
 
 
 def _counted(text: str) -> dict[str, float]:
-    """The words of a question; one that it says twice counts twice, as BM25 has it."""
-    return {term: float(count) for term, count in Counter(words(text)).items()}
+    """The words of a question; one that it says again counts more, and never twice (BM25's k3 = 1)."""
+    return {term: 2.0 * count / (1 + count) for term, count in Counter(words(text)).items()}
 
 
 def linked(
