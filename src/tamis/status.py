@@ -62,7 +62,11 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         sizes = health.sizes(index.place)
     plan = make_plan(root, settings, known)
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    left_out = {item.path: item for item in skipped}
+    left_out, wanted, largest = (
+        {item.path: item for item in skipped},
+        recipe(settings),
+        largest_file(settings),
+    )
     return Status(
         root=str(root),
         directory=str(index.place),
@@ -71,7 +75,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         segments=segments,
         bytes_on_disk=sum(sizes.values()),
         changed_files=sum(
-            not is_left_out(entry, left_out, settings) and _differs(entry, known, settings)
+            not is_left_out(entry, left_out, settings) and _differs(entry, known, wanted, largest)
             for entry in plan.changed
         ),
         removed_files=sum(path not in here for path in known),
@@ -85,11 +89,11 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
     )
 
 
-def _differs(entry: Entry, known: Mapping[str, FileState], settings: Settings) -> bool:
+def _differs(entry: Entry, known: Mapping[str, FileState], wanted: str, largest: float) -> bool:
     before = known.get(entry.path)
-    if before is None or entry.size > largest_file(settings):
+    if before is None or entry.size > largest:
         return True
-    now = (entry.size, entry.mtime_ns, recipe(settings))
+    now = (entry.size, entry.mtime_ns, wanted)
     return now != (before.size, before.mtime_ns, before.recipe)
 
 
