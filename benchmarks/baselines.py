@@ -36,7 +36,6 @@ import numpy as np
 import Stemmer
 from numpy.typing import NDArray
 
-from tamis.build import make_plan
 from tamis.errors import BadJudgedSet, TamisError, UsageError
 from tamis.ingest.read import Source, read
 from tamis.languages import CODE_LANGUAGE, extension
@@ -46,6 +45,7 @@ from tamis.measure.study import plan
 from tamis.measure.ways import Way
 from tamis.models.embed import Embedder, load_embedder
 from tamis.models.names import DEFAULT_MODEL
+from tamis.plan import make_plan
 
 K1, B = 1.5, 0.75  # 0.9 and 0.4 are worse on nearly all sets of long documents
 RRF_K = 60

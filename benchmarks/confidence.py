@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from tamis.arguments import LONGEST_QUERY, query_text
-from tamis.build import recipe
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.study import plan
 from tamis.measure.ways import Way
 from tamis.models.names import DEFAULT_MODEL
+from tamis.plan import recipe
 
 SEED = 1
 

@@ -9,7 +9,6 @@ committed in batches, so an interrupted run loses the last few seconds and the n
 there. A rebuild is one transaction: it shows when it is whole.
 """
 
-import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,38 +22,32 @@ import numpy as np
 
 from tamis.engine import Index, Prepared, Writing
 from tamis.engine.embedded.reader import Reader
-from tamis.engine.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.engine.embedded.writer import Writer
-from tamis.errors import IndexMismatch, TooManyFiles, rebuild_command
+from tamis.errors import IndexMismatch, rebuild_command
 from tamis.fill import PORTION, fill_in
-from tamis.identifiers import IDENTIFIERS_VERSION
 from tamis.ingest.git import Dates, commit_dates, file_dates
-from tamis.ingest.ignore import IgnoreOptions, Rules, open_rules
-from tamis.ingest.parse import PARSER_VERSION, parse
+from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, read
-from tamis.ingest.walk import Entry, walk
-from tamis.links import LINKS_VERSION
-from tamis.model import Address, Document, FileState, Report, Skipped, embedding_text
+from tamis.ingest.walk import Entry
+from tamis.model import Address, Document, FileState, Report, Skipped, Stamps, embedding_text
 from tamis.models.embed import Embedder
 from tamis.models.names import DEFAULT_MODEL, NO_MODEL
+from tamis.plan import Plan, largest_file, make_plan, recipe
 from tamis.progress import Progress
 from tamis.settings import Settings
-from tamis.text import TOKENIZER_VERSION
 
 _BATCH_CHUNKS: Final = 8_192  # a segment of this size is held in memory (some 40 MB) before it is written
 # Bytes of memory for each chunk that waits to be written, and for each character of it: texts, terms, rows.
 _PER_CHUNK: Final = 2_000
 _PER_CHARACTER: Final = 8
-# Shares of index.memory_mb: batch and merge are in memory at once, and so is the file that is being read.
+# Shares of index.memory_mb. Batch and merge are in memory at once, and so is the file that is being read,
+# whose share is in `tamis.plan`.
 _FOR_BATCH: Final = 0.25
 _FOR_MERGE: Final = 0.5
-_FOR_FILE: Final = 0.25
-_PER_BYTE: Final = 10  # of a file, while it is parsed
 _GROWTH: Final = 2  # times as many files as somebody said yes to are fine, too
 _BATCH_SECONDS: Final = 10.0  # what an interrupted run may lose
 _FIRST_SECONDS: Final = 0.25  # of reading, then something can be found; the next may take twice as long
 _AT_ONCE: Final = 32_768  # bytes of changed files that are embedded before they show: a second or two
-_RACY_NS: Final = 2_000_000_000  # a file stamped this shortly before it was read may change unseen
 
 
 @dataclass(slots=True)
@@ -67,16 +60,6 @@ class _Tally:
     chunks: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the walk found, held against what the index has."""
-
-    changed: tuple[Entry, ...]
-    unchanged: tuple[Entry, ...]
-    skipped: tuple[Skipped, ...]
-    warnings: tuple[str, ...]
 
 
 def build(
@@ -106,13 +89,14 @@ def build(
         opened.open_for_writing(timeout, waiting, boosts, memory, discard=discard) as writer,
         writer.all_or_nothing() if rebuild else nullcontext(),
     ):
-        name, most = model_name(settings, writer.facts), _most_files(settings, writer)
+        name = model_name(settings, writer.facts)
         later = writer if isinstance(writer, Writer) else None  # who can be given vectors afterwards
         if rebuild:
             writer.clear()
         check_belongs(root, writer.directory, writer.facts)
         check_model(writer.directory, writer.facts, name)
-        known = writer.file_states()
+        known = writer.stamps(recipe(settings))
+        most = _most_files(settings, writer.facts, len(known))
         found = first if first and not known else make_plan(root, settings, known, most)
         plan, dates = _dated_plan(root, settings, found, writer, is_new=not known)
         if not most:  # somebody has said that all of these are meant
@@ -125,7 +109,9 @@ def build(
         few = sum(entry.size for entry in plan.changed) <= _AT_ONCE
         at_once = rebuild or name == NO_MODEL or few or later is None
         if plan.changed:
-            source = _read(writer, plan.changed, known, dates, settings, progress, tally)
+            again = any(entry.path in known for entry in plan.changed)
+            states = writer.file_states() if again else {}
+            source = _read(writer, plan.changed, states, dates, settings, progress, tally)
             prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
             room = _FOR_BATCH * _memory(settings)
             _write(writer, plan.changed, prepared, progress, tally, room)
@@ -150,38 +136,18 @@ def waiting_for(progress: Progress) -> Callable[[str], None]:
     return lambda holder: progress.note(f"waiting for {holder}, which is writing this index")
 
 
-def _most_files(settings: Settings, writer: Writing) -> int:
+def _most_files(settings: Settings, facts: Mapping[str, Any], held: int) -> int:
     """How many files the index may have without a question; 0 is any number.
 
     One that is larger already was let through once: that is asked for again when it has doubled.
     """
-    usual, held = settings.index.max_files, writer.documents
+    usual = settings.index.max_files
     grown = _GROWTH * held if held > usual else 0
-    return max(usual, grown, int(writer.facts.get("files", 0))) if usual else 0
+    return max(usual, grown, int(facts.get("files", 0))) if usual else 0
 
 
 def _memory(settings: Settings) -> float:
     return settings.index.memory_mb * 1e6
-
-
-def make_plan(root: Path, settings: Settings, known: dict[str, FileState], most: int = 0) -> Plan:
-    """Walk the root and sort what is there. Reads no file. More than `most` files (0: any) are a fault."""
-    rules = rules_of(root, settings)
-    wanted, largest = recipe(settings), largest_file(settings)
-    changed: list[Entry] = []
-    unchanged: list[Entry] = []
-    skipped: list[Skipped] = []
-    warnings: list[str] = []
-    for item in walk(root, rules, warnings.append):
-        if isinstance(item, Skipped):
-            skipped.append(item)
-        elif item.size <= largest and is_unchanged(item, known.get(item.path), wanted):
-            unchanged.append(item)
-        else:
-            changed.append(item)
-        if most and len(changed) + len(unchanged) > most:
-            raise TooManyFiles(root, most)
-    return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 
 def _dated_plan(
@@ -193,49 +159,17 @@ def _dated_plan(
         dates = commit_dates(root, plan.changed, plan.unchanged, writer.dates, before)
     else:
         dates = file_dates(plan.unchanged, writer.dates, before)
-    moved = tuple(entry for entry in plan.unchanged if entry.path in dates.moved)
-    stay = tuple(entry for entry in plan.unchanged if entry.path not in dates.moved)
+    if dates.moved:
+        moved = tuple(entry for entry in plan.unchanged if entry.path in dates.moved)
+        stay = tuple(entry for entry in plan.unchanged if entry.path not in dates.moved)
+        plan = replace(plan, changed=(*plan.changed, *moved), unchanged=stay)
     warnings = (*plan.warnings, dates.warning) if dates.warning else plan.warnings
-    return Plan((*plan.changed, *moved), stay, plan.skipped, warnings), dates
-
-
-def rules_of(root: Path, settings: Settings) -> Rules:
-    return open_rules(root, ignore_options(settings))
-
-
-def ignore_options(settings: Settings) -> IgnoreOptions:
-    return IgnoreOptions(
-        default_exclusions=settings.ignore.default_exclusions,
-        ignore_file=settings.ignore.file,
-        archive_patterns=settings.archive.globs if settings.archive.index else (),
-        extra=(*(() if settings.archive.index else settings.archive.globs), *settings.ignore.patterns),
-    )
-
-
-def is_unchanged(entry: Entry, known: FileState | None, wanted: str) -> bool:
-    """Whether times and size say for sure that the file is what it was. If not, its content decides."""
-    if known is None or known.recipe != wanted:
-        return False
-    _, mtime_ns, ctime_ns, _ = now = entry[2:]
-    trusted = known.read_ns - _RACY_NS
-    return now == known[:4] and mtime_ns < trusted and ctime_ns < trusted
-
-
-def is_touched(entry: Entry, since: float) -> bool:
-    """Whether a file may have changed since the run that began then."""
-    return max(entry.mtime_ns, entry.ctime_ns) >= since * 1e9 - _RACY_NS
+    return replace(plan, warnings=warnings), dates
 
 
 def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
     """The configured model; where none is, the one that the index has; for a new index, the default."""
     return settings.model.name or facts.get("model") or DEFAULT_MODEL
-
-
-def recipe(settings: Settings) -> str:
-    """A fingerprint of everything that decides what is written for a given file, model aside."""
-    versions = (PARSER_VERSION, TOKENIZER_VERSION, IDENTIFIERS_VERSION, LINKS_VERSION, K1, B)
-    parts = (versions, WORD_FIELDS, CODE_FIELDS, asdict(settings.chunking), asdict(settings.fields))
-    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
 def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
@@ -280,7 +214,9 @@ def check_belongs(root: Path, directory: Path | Address, facts: Mapping[str, Any
         )
 
 
-def _drop_vanished(writer: Writing, plan: Plan, known: Mapping[str, FileState], tally: _Tally) -> None:
+def _drop_vanished(writer: Writing, plan: Plan, known: Mapping[str, Stamps], tally: _Tally) -> None:
+    if len(plan.unchanged) == len(known):  # each of them is known
+        return
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
     gone = [path for path in known if path not in here]
     if gone:
@@ -364,17 +300,6 @@ def read_within(entry: Entry, settings: Settings) -> Source | Skipped:
         most = f"index.memory_mb is {settings.index.memory_mb}, for {largest_file(settings):,.0f}"
         return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {most}")
     return read(entry, settings.index.max_file_bytes)
-
-
-def largest_file(settings: Settings) -> float:
-    """Bytes that a file may have."""
-    return min(settings.index.max_file_bytes, _FOR_FILE * _memory(settings) / _PER_BYTE)
-
-
-def is_left_out(entry: Entry, skipped: Mapping[str, Skipped], settings: Settings) -> bool:
-    """Whether the last run left a file out for what would leave it out again."""
-    before = skipped.get(entry.path)
-    return before is not None and (before.reason != "too large" or entry.size > largest_file(settings))
 
 
 def _dated(document: Document, source: Source, entry: Entry, dates: Dates) -> Document:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tamis import answers, filters, health, survey
 from tamis import arguments as given
-from tamis.build import build, check_belongs, check_model, make_plan, model_facts, model_name
+from tamis.build import build, check_belongs, check_model, model_facts, model_name
 from tamis.configuration import load
 from tamis.engine import Holding, Index
 from tamis.engine.embedded import store
@@ -25,6 +25,7 @@ from tamis.model import INDEX_FOLDER, NO_INDEX, Address, Facts, Found, IndexStat
 from tamis.models.embed import Embedder
 from tamis.models.loaded import LoadedModels
 from tamis.models.names import DEFAULT_MODEL, check_name
+from tamis.plan import make_plan, recipe
 from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
 from tamis.repair import is_usable, repaired, with_model
@@ -341,7 +342,7 @@ class Corpus:
     def outdated(self) -> int:
         """How many files are new, changed or gone for sure. Reads none."""
         with self._reader.snapshot() as snapshot:
-            known, skipped = snapshot.file_states(), snapshot.skipped()
+            known, skipped = snapshot.stamps(recipe(self.settings)), snapshot.skipped()
             since = float(snapshot.about.get("began", 0.0))
         return survey.outdated(self.root, self.settings, known, skipped, since)
 

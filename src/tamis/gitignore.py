@@ -15,7 +15,7 @@ match like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -95,8 +95,13 @@ class PatternList:
 
         The path alone is judged, not the directories above it.
         """
+        folder, slash, name = path.rpartition("/")
+        return self.decide_entry(folder + slash, name, is_dir)
+
+    def decide_entry(self, folder: str, name: str, is_dir: bool) -> int | None:
+        """The same for what has this name in a directory: empty, or `docs/api/`."""
         index = self._for_directories if is_dir else self._for_files
-        return index.last_match(path if path.isascii() else _as_bytes(path))
+        return index.last_match(folder, name if name.isascii() else _as_bytes(name))
 
     def selects(self, path: str) -> bool:
         """Whether the list, read as an ignore file at the root, takes this file.
@@ -188,28 +193,36 @@ class _Index:
 
     Literal names, literal paths and `*suffix` are table look-ups that hold the
     last position of each; only true globs whose literal start fits are matched.
+    Every file of a tree comes through here at every look, and most match nothing.
     """
 
     names: dict[str, int]
-    paths: dict[str, int]
     suffixes: dict[str, list[tuple[int, dict[str, int]]]]  # by their last character, then by length
     name_globs: _Globs
+    loose_names: list[_Glob]  # those of them that begin with a wildcard, last first
+    paths: dict[str, int]
     path_globs: _Globs
 
-    def last_match(self, path: str) -> int | None:
-        name = path[path.rfind("/") + 1 :]
+    def last_match(self, folder: str, name: str) -> int | None:
         best = self.names.get(name, -1)
-        if self.paths:
-            best = max(best, self.paths.get(path, -1))
         for length, positions in self.suffixes.get(name[-1:], ()):  # a name that is shorter equals none
             best = max(best, positions.get(name[-length:], -1))
-        for length, table in self.name_globs:
-            if globs := table.get(name[:length]):
-                best = _last_glob(globs, name, best)
-        for length, table in self.path_globs:
-            if globs := table.get(path[:length]):
-                best = _last_glob(globs, path, best)
+        for length, starts in self.name_globs.get(name[:1], ()):
+            best = _last_glob(starts.get(name[:length], ()), name, best)
+        for glob in self.loose_names:
+            if glob.piece in name:
+                best = _last_glob(self.loose_names, name, best)
+                break
+        if self.paths or self.path_globs:
+            best = self._last_path(_as_bytes(folder) + name, best)
         return None if best < 0 else best
+
+    def _last_path(self, path: str, best: int) -> int:
+        best = max(best, self.paths.get(path, -1))
+        for first in ("", path[:1]):
+            for length, starts in self.path_globs.get(first, ()):
+                best = _last_glob(starts.get(path[:length], ()), path, best)
+        return best
 
 
 @dataclass(frozen=True)
@@ -231,11 +244,12 @@ class _Glob:
         return regex_of(self.text)
 
 
-# Literal start -> the globs that have it, last first; one table a length of start.
-_Globs = tuple[tuple[int, dict[str, list[_Glob]]], ...]
+# The first character of a glob, empty where it is a wildcard -> length of its literal start -> the start
+# -> the globs that have it, last first.
+_Globs = dict[str, list[tuple[int, dict[str, list[_Glob]]]]]
 
 
-def _last_glob(globs: list[_Glob], subject: str, best: int) -> int:
+def _last_glob(globs: Sequence[_Glob], subject: str, best: int) -> int:
     """The last position above `best` whose glob matches, or `best`."""
     for glob in globs:
         if glob.position <= best:
@@ -260,7 +274,9 @@ def _index(patterns: Iterable[tuple[int, Pattern]]) -> _Index:
             suffixes.setdefault(len(suffix), {})[suffix] = position
         else:
             (path_globs if pattern.anchored else name_globs).append(_Glob(position, pattern.glob))
-    return _Index(names, paths, _by_end(suffixes), _by_start(name_globs), _by_start(path_globs))
+    by_start = _by_start(name_globs)
+    loose = [glob for _, starts in by_start.get("", ()) for glob in starts[""]]
+    return _Index(names, _by_end(suffixes), by_start, loose, paths, _by_start(path_globs))
 
 
 def _by_end(suffixes: dict[int, dict[str, int]]) -> dict[str, list[tuple[int, dict[str, int]]]]:
@@ -273,11 +289,11 @@ def _by_end(suffixes: dict[int, dict[str, int]]) -> dict[str, list[tuple[int, di
 
 
 def _by_start(globs: list[_Glob]) -> _Globs:
-    tables: dict[int, dict[str, list[_Glob]]] = {}
+    tables: dict[str, dict[int, dict[str, list[_Glob]]]] = {}
     for glob in reversed(globs):
         start = glob.text[: literal_length(glob.text)]
-        tables.setdefault(len(start), {}).setdefault(start, []).append(glob)
-    return tuple(tables.items())
+        tables.setdefault(start[:1], {}).setdefault(len(start), {}).setdefault(start, []).append(glob)
+    return {first: list(by_length.items()) for first, by_length in tables.items()}
 
 
 def _literal(glob: str) -> str | None:

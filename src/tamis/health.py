@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tamis.build import check_belongs, check_model, model_facts, model_name, recipe
+from tamis.build import check_belongs, check_model, model_facts, model_name
 from tamis.engine.embedded import contents, stored_documents
 from tamis.engine.embedded.check import Check, examine
 from tamis.engine.embedded.exam import Exam, Settled, problem
@@ -24,6 +24,7 @@ from tamis.engine.embedded.writer import misshapen, unfit, write_ignore_file
 from tamis.errors import BadSetting, IndexMismatch, TamisError, rebuild_command
 from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embed import Embedder
+from tamis.plan import recipe
 from tamis.settings import Settings
 from tamis.survey import outdated
 
@@ -209,7 +210,8 @@ def _files(root: Path, settings: Settings | BadSetting, exam: Exam) -> Iterator[
     assert not isinstance(settings, BadSetting)
     if exam.facts["pending"] or not exam.facts["built_at"] or any(_root(root, exam)):
         return
-    known, skipped = stored_documents.file_states(exam.connection), stored_documents.skipped(exam.connection)
+    known = stored_documents.stamps(exam.connection, recipe(settings))
+    skipped = stored_documents.skipped(exam.connection)
     count = outdated(root, settings, known, skipped, float(exam.facts.get("began", 0.0)))
     files = "1 file is" if count == 1 else f"{count} files are"
     what, writing = f"{files} new, changed or gone since the last run", holder(exam.directory)

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.build import check_belongs, recipe, source_of, waiting_for
+from tamis.build import check_belongs, source_of, waiting_for
 from tamis.engine import Holding, Index, Prepared
 from tamis.engine.embedded.reader import Reader
 from tamis.errors import IndexMismatch, IndexMissing
 from tamis.model import Report
+from tamis.plan import recipe
 from tamis.progress import Progress
 from tamis.settings import Settings
 

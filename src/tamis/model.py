@@ -104,7 +104,7 @@ class Document:
 
 
 class FileState(NamedTuple):
-    """What tells whether a file has changed since it was read. A tuple: each look makes thousands."""
+    """What tells whether a file has changed since it was read."""
 
     size: int
     mtime_ns: int
@@ -113,6 +113,11 @@ class FileState(NamedTuple):
     read_ns: int  # when it was read, by the clock that stamps files
     hash: bytes
     recipe: str  # a fingerprint of what decides, besides the file, what is written for it
+
+
+# What a look compares, as plain as the store gives it, since each look takes thousands: path, size, mtime_ns,
+# ctime_ns, inode, read_ns. The last is 0, which is never, where the file was written by another recipe.
+Stamps = tuple[str, int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)

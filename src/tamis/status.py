@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tamis import health
-from tamis.build import check_belongs, is_left_out, is_touched, largest_file, make_plan, recipe
+from tamis.build import check_belongs
 from tamis.engine import Index
 from tamis.engine.embedded.store import SCHEMA_VERSION
 from tamis.ingest.walk import Entry
-from tamis.model import FileState, IndexState, Skipped
+from tamis.model import IndexState, Skipped, Stamps
+from tamis.plan import is_left_out, is_touched, largest_file, make_plan, recipe
 from tamis.settings import Settings
 
 
@@ -54,7 +55,8 @@ class Status:
 def status_of(root: Path, index: Index, settings: Settings) -> Status:
     """The status of a root's index."""
     with index.snapshot() as snapshot:
-        known, skipped, warnings = snapshot.file_states(), snapshot.skipped(), snapshot.warnings()
+        known, skipped = snapshot.stamps(recipe(settings)), snapshot.skipped()
+        warnings = snapshot.warnings()
         state, facts, segments = snapshot.state, snapshot.about, snapshot.segments
     sizes: dict[str, int] = {}
     if isinstance(index.place, Path):  # else it is on a server, where anybody's folder of that name may ask
@@ -62,11 +64,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         sizes = health.sizes(index.place)
     plan = make_plan(root, settings, known)
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    left_out, wanted, largest = (
-        {item.path: item for item in skipped},
-        recipe(settings),
-        largest_file(settings),
-    )
+    left_out, largest = {item.path: item for item in skipped}, largest_file(settings)
     return Status(
         root=str(root),
         directory=str(index.place),
@@ -75,7 +73,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         segments=segments,
         bytes_on_disk=sum(sizes.values()),
         changed_files=sum(
-            not is_left_out(entry, left_out, settings) and _differs(entry, known, wanted, largest)
+            not is_left_out(entry, left_out, settings) and _differs(entry, known.get(entry.path), largest)
             for entry in plan.changed
         ),
         removed_files=sum(path not in here for path in known),
@@ -89,18 +87,17 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
     )
 
 
-def _differs(entry: Entry, known: Mapping[str, FileState], wanted: str, largest: float) -> bool:
-    before = known.get(entry.path)
+def _differs(entry: Entry, before: Stamps | None, largest: float) -> bool:
     if before is None or entry.size > largest:
         return True
-    now = (entry.size, entry.mtime_ns, wanted)
-    return now != (before.size, before.mtime_ns, before.recipe)
+    _, size, mtime_ns, _, _, read_ns = before
+    return (entry.size, entry.mtime_ns) != (size, mtime_ns) or not read_ns
 
 
 def changes(root: Path, index: Index, settings: Settings) -> int:
     """How many files are new, perhaps changed or gone since they were indexed."""
     with index.snapshot() as snapshot:
-        known = snapshot.file_states()
+        known = snapshot.stamps(recipe(settings))
         left_out = {item.path: item for item in snapshot.skipped()}
         since = float(snapshot.about.get("began", 0.0))
     plan = make_plan(root, settings, known)

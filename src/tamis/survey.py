@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from tamis.arguments import archived_by
-from tamis.build import ignore_options, is_left_out, largest_file, make_plan, read_within
+from tamis.build import read_within
 from tamis.filters import Archived
 from tamis.ingest.ignore import explain
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.ingest.walk import describe
-from tamis.model import Document, Facts, FileState, Skipped, WhyNot
+from tamis.model import Document, Facts, Skipped, Stamps, WhyNot
+from tamis.plan import ignore_options, is_left_out, largest_file, make_plan
 from tamis.settings import Settings
 
 OUTSIDE: Final = "outside the root"
@@ -28,20 +29,20 @@ def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped], Se
 
 
 def outdated(
-    root: Path, settings: Settings, known: Mapping[str, FileState], skipped: Sequence[Skipped], since: float
+    root: Path, settings: Settings, known: Mapping[str, Stamps], skipped: Sequence[Skipped], since: float
 ) -> int:
     """How many files are new, changed or gone since the run that began then: by times and sizes, for sure.
 
     What was written so shortly before it was read that nobody can tell is left to the next run.
     """
-    plan = make_plan(root, settings, dict(known))
+    plan = make_plan(root, settings, known)
     left_out, largest = {item.path: item for item in skipped}, largest_file(settings)
     here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
     count = sum(path not in here for path in known)
     for entry in plan.changed:
         before = known.get(entry.path)
         if before is not None:
-            count += entry.size > largest or (entry.size, entry.mtime_ns) != (before.size, before.mtime_ns)
+            count += entry.size > largest or (entry.size, entry.mtime_ns) != before[1:3]
         else:
             count += not is_left_out(entry, left_out, settings) or entry.mtime_ns > since * 1e9
     return count

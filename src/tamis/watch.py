@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from tamis.build import rules_of
 from tamis.engine.embedded.writer import sole_watcher
 from tamis.errors import IndexLocked, TamisError
 from tamis.ingest.git_files import outer_rules, repository_files
@@ -27,6 +26,7 @@ from tamis.ingest.notices import LOST, QUIET, RECURSIVE, NoNotices, Notices, Pat
 from tamis.ingest.signs import Signs
 from tamis.ingest.walk import folders, shown
 from tamis.model import Plain
+from tamis.plan import rules_of
 from tamis.settings import Settings
 
 _TICK: Final = 0.5  # seconds between two looks at the root itself, the lock, the index

@@ -11,13 +11,13 @@ import pytest
 
 from conftest import open_corpus, write_files
 from conftest import test_settings as settings_of
-from tamis.build import ignore_options
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.doors.cli import main
 from tamis.ingest.ignore import explain, open_rules
 from tamis.ingest.template import KINDS
 from tamis.model import Found, Result
+from tamis.plan import ignore_options
 from tamis.survey import explain_paths
 
 # Every archived file with the factor it counts by.

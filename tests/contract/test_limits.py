@@ -204,7 +204,7 @@ def test_a_file_that_no_memory_is_left_for_is_skipped_and_said(tmp_path):
 
 def test_another_limit_counts_for_what_is_indexed_already(tmp_path, monkeypatch):
     """An index kept up to date answers as a new one does; until then, status says that a run is due."""
-    monkeypatch.setattr("tamis.build._RACY_NS", 0)
+    monkeypatch.setattr("tamis.plan._RACY_NS", 0)
     root = write_files(tmp_path / "root", {"small.md": "alpha", "big.md": "alpha beta " * 100}).resolve()
     open_corpus(root).close()
     for most, gone, found in ((100, 1, ["small.md"]), (5_000, 0, ["big.md", "small.md"])):

@@ -31,7 +31,7 @@ LAYERS = (
         "failpoints",
     },
     {"ingest", "models", "engine"},
-    {"build", "fill", "search", "vocabulary"},
+    {"plan", "build", "fill", "search", "vocabulary"},
     {
         "configuration",
         "corpus",

@@ -8,12 +8,13 @@ import pytest
 
 from conftest import test_settings as settings_of
 from conftest import write_files
-from tamis.build import check_model, is_unchanged, model_name, recipe
+from tamis.build import check_model, model_name
 from tamis.corpus import Corpus
 from tamis.errors import IndexMismatch
 from tamis.ingest.walk import Entry
-from tamis.model import Chunk, FileState, Report, Skipped, embedding_text
+from tamis.model import Chunk, Report, Skipped, embedding_text
 from tamis.models.hashing import HashingEmbedder
+from tamis.plan import is_unchanged, recipe
 from tamis.survey import survey
 
 LONG_AGO = 1_600_000_000
@@ -136,34 +137,41 @@ def test_what_a_recipe_covers(tmp_path):
 # --- Which files are read again ---------------------------------------------------------
 
 SECOND = 10**9
-SEEN = FileState(
-    size=5, mtime_ns=100 * SECOND, ctime_ns=100 * SECOND, inode=7, read_ns=200 * SECOND, hash=b"", recipe="r"
-)
+SEEN = ("a", 5, 100 * SECOND, 100 * SECOND, 7, 200 * SECOND)
 
 
 @pytest.mark.parametrize(
-    ("size", "mtime", "ctime", "wanted", "unchanged"),
+    ("size", "mtime", "ctime", "inode", "unchanged"),
     [
-        pytest.param(5, 100, 100, "r", True, id="all the same"),
-        pytest.param(6, 100, 100, "r", False, id="another size"),
-        pytest.param(5, 101, 100, "r", False, id="another time"),
-        pytest.param(5, 99, 100, "r", False, id="an older time: a restored file"),
-        pytest.param(5, 100, 101, "r", False, id="its time was set back"),
-        pytest.param(5, 100, 100, "s", False, id="another recipe"),
+        pytest.param(5, 100, 100, 7, True, id="all the same"),
+        pytest.param(6, 100, 100, 7, False, id="another size"),
+        pytest.param(5, 101, 100, 7, False, id="another time"),
+        pytest.param(5, 99, 100, 7, False, id="an older time: a restored file"),
+        pytest.param(5, 100, 101, 7, False, id="its time was set back"),
+        pytest.param(5, 100, 100, 8, False, id="another file of that name"),
     ],
 )
-def test_times_and_size(size, mtime, ctime, wanted, unchanged):
-    entry = Entry("a", Path("a"), size, mtime * SECOND, ctime * SECOND, 7)
-    assert is_unchanged(entry, SEEN, wanted) is unchanged
-    assert is_unchanged(entry, None, wanted) is False
+def test_times_and_size(size, mtime, ctime, inode, unchanged):
+    entry = Entry("a", Path("a"), size, mtime * SECOND, ctime * SECOND, inode)
+    assert is_unchanged(entry, SEEN) is unchanged
+    assert is_unchanged(entry, None) is False
 
 
 @pytest.mark.parametrize(("stamped", "trusted"), [(190, True), (197, True), (199, False), (201, False)])
 def test_a_file_stamped_just_before_it_was_read_is_not_trusted(stamped, trusted):
     """It may have been written again within the same tick of the file system's clock."""
-    known = FileState(5, stamped * SECOND, stamped * SECOND, 7, 200 * SECOND, b"", "r")
+    known = ("a", 5, stamped * SECOND, stamped * SECOND, 7, 200 * SECOND)
     entry = Entry("a", Path("a"), 5, stamped * SECOND, stamped * SECOND, 7)
-    assert is_unchanged(entry, known, "r") is trusted
+    assert is_unchanged(entry, known) is trusted
+
+
+def test_what_another_recipe_has_written_was_never_read(corpus_of):
+    corpus = corpus_of({"a.md": "alpha", "b.md": "beta"})
+    with corpus.snapshot() as snapshot:
+        states = snapshot.file_states()
+        own, others = (snapshot.stamps(made_by) for made_by in (recipe(corpus.settings), "another"))
+    assert own == {path: (path, *state[:5]) for path, state in states.items()}
+    assert others == {path: (path, *state[:4], 0) for path, state in states.items()}
 
 
 def test_folders_that_change_places(corpus_of):

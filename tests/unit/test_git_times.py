@@ -196,7 +196,7 @@ def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_pat
 def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(repository, monkeypatch):
     own = {f"own{number}": f"---\ndate: 2020-02-02\n---\nalpha {number}" for number in range(5)}
     repository.commit(**own)
-    monkeypatch.setattr("tamis.build._RACY_NS", 0)  # what was written just now is not read again for that
+    monkeypatch.setattr("tamis.plan._RACY_NS", 0)  # what was written just now is not read again for that
     with open_corpus(repository.top) as corpus:
         repository.commit(a="alpha")
         read = []

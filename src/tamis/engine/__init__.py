@@ -28,6 +28,7 @@ from tamis.model import (
     Parent,
     Passage,
     Skipped,
+    Stamps,
 )
 
 EVENLY: Final[Mapping[str, float]] = MappingProxyType({})  # no term counts more or less than another
@@ -179,6 +180,9 @@ class Holding(Snapshot, Protocol):
         """What else these documents are called."""
 
     def file_states(self) -> dict[str, FileState]: ...
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        """What a look compares, by path."""
+
     def skipped(self) -> tuple[Skipped, ...]: ...
     def warnings(self) -> dict[str, str]:
         """What was odd about reading documents, by path."""
@@ -196,11 +200,10 @@ class Writing(Protocol):
     def facts(self) -> dict[str, Any]: ...
     @property
     def generation(self) -> int: ...
-    @property
-    def documents(self) -> int:
-        """How many that have text."""
-
     def file_states(self) -> dict[str, FileState]: ...
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        """What a look compares, by path."""
+
     def dates(self) -> dict[str, float]: ...
     def describe(self, values: Mapping[str, Any]) -> None: ...
     def all_or_nothing(self) -> AbstractContextManager[None]: ...

@@ -138,10 +138,10 @@ class Rules:
 
     def verdict(self, name: str, is_dir: bool) -> Verdict:
         """Whether an entry of this directory is ignored."""
-        path = f"{self._outer}{self._inner}{name}"
+        place = self._outer + self._inner
         strongest, deciding = _SILENT, None
         for table in self._tables:
-            position = table.patterns.decide(path[table.base :], is_dir)
+            position = table.patterns.decide_entry(place[table.base :], name, is_dir)
             if position is not None and table.strengths[position] > strongest:
                 strongest, deciding = table.strengths[position], table.rules[position]
         return _UNDECIDED if deciding is None else Verdict(not deciding.negated, deciding)

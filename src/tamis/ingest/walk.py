@@ -83,10 +83,11 @@ def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Ent
         raise BadFolder(f"{shown(str(root))} cannot be read: {found.detail}", hint="is it still there?")
     folders = [found]
     while folders:
-        for entry in folders[-1].entries:
+        folder = folders[-1]
+        for entry in folder.entries:
             if entry.name == INDEX_FOLDER:  # our own: not one that anybody would look for
                 continue
-            visited = _visit(root, entry, folders[-1], warn)
+            visited = _visit(root, entry, folder, warn)
             if isinstance(visited, _Folder):
                 folders.append(visited)
                 break
@@ -123,7 +124,7 @@ def _opened(folder: str, prefix: str, rules: Rules) -> _Folder | Skipped:
 def _visit(
     root: Path, entry: os.DirEntry[str], folder: _Folder, warn: Callable[[str], None]
 ) -> Entry | Skipped | _Folder:
-    path = f"{folder.prefix}{entry.name}"
+    path = folder.prefix + entry.name
     try:
         is_folder = entry.is_dir(follow_symlinks=False)
         verdict = folder.rules.verdict(entry.name, is_folder)
@@ -133,7 +134,10 @@ def _visit(
             return Skipped(shown(path), "unreadable", "its name is not valid UTF-8")
         if is_folder:
             return _opened(entry.path, f"{path}/", _entered(folder.rules, entry.name, warn))
-        return _file(root, entry, path)
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            return Entry(path, entry.path, *stamps(status))
+        return _irregular(root, entry, path, status)
     except OSError as error:  # it vanished, or its folder may be listed but not entered
         return Skipped(shown(path), "unreadable", error.strerror or str(error))
 
@@ -145,10 +149,7 @@ def _entered(rules: Rules, name: str, warn: Callable[[str], None]) -> Rules:
     return inner
 
 
-def _file(root: Path, entry: os.DirEntry[str], path: str) -> Entry | Skipped:
-    status = entry.stat(follow_symlinks=False)
-    if stat.S_ISREG(status.st_mode):
-        return Entry(path, entry.path, *stamps(status))
+def _irregular(root: Path, entry: os.DirEntry[str], path: str, status: os.stat_result) -> Skipped:
     if stat.S_ISLNK(status.st_mode):
         return _link(root, entry, path)
     return Skipped(path, "not a regular file")
@@ -160,7 +161,8 @@ def stamps(status: os.stat_result) -> tuple[int, int, int, int]:
     A file may say that it is of the year 9999, or of 1600, and some file systems number them with 64 bits.
     """
     modified, changed, number = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-    if not (abs(modified) <= _FARTHEST and abs(changed) <= _FARTHEST and number <= _FARTHEST):
+    within = -_FARTHEST <= modified <= _FARTHEST and -_FARTHEST <= changed <= _FARTHEST
+    if not within or number > _FARTHEST:
         modified, changed = (max(-_FARTHEST, min(time, _FARTHEST)) for time in (modified, changed))
         number &= _FARTHEST
     return status.st_size, modified, changed, number

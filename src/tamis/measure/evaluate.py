@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tamis.arguments import LONGEST_QUERY, query_text
-from tamis.build import recipe
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, BadJudgedSet
 from tamis.measure.judged import Asked, JudgedSet, open_judged
 from tamis.measure.metrics import DEPTH, scores
 from tamis.measure.ways import Way
 from tamis.model import Found
+from tamis.plan import recipe
 from tamis.progress import Progress
 from tamis.query import parse_filter
 

@@ -34,9 +34,9 @@ def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
 @json_option
 def explain_ignore(paths: Sequence[str], root: str, *, config: str | None, as_json: bool) -> int:
     """Say for each PATH whether it is ignored or archived, and which rule of which file decided."""
-    from tamis.build import rules_of
     from tamis.doors.plain import visible
     from tamis.ingest.walk import checked_root
+    from tamis.plan import rules_of
     from tamis.survey import explain_paths
 
     settings, folder = settings_of(root, {"config": config}), checked_root(root)

@@ -25,7 +25,7 @@ from tamis.engine.embedded.writer import Writer, open_for_writing
 from tamis.engine.graph import Called, degrees, each_once, edges
 from tamis.errors import IndexDamaged, UsageError
 from tamis.filters import EVERYTHING, Filter, allows
-from tamis.model import Facts, FileState, IndexState, Parent, Passage, Skipped, iso_time
+from tamis.model import Facts, FileState, IndexState, Parent, Passage, Skipped, Stamps, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
 _CACHED_FILTERS: Final = 32
@@ -125,6 +125,9 @@ class EmbeddedSnapshot:
 
     def file_states(self) -> dict[str, FileState]:
         return stored_documents.file_states(self.connection)
+
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        return stored_documents.stamps(self.connection, recipe)
 
     def skipped(self) -> tuple[Skipped, ...]:
         return stored_documents.skipped(self.connection)

@@ -13,7 +13,7 @@ from tamis.engine.embedded.store import (
     texts_of,
 )
 from tamis.engine.embedded.stored_links import links_from
-from tamis.model import Chunk, Document, FileState, FrontMatter, Parent, Passage, Skipped
+from tamis.model import Chunk, Document, FileState, FrontMatter, Parent, Passage, Skipped, Stamps
 
 
 def count(connection: Connection) -> tuple[int, int]:
@@ -26,6 +26,12 @@ def file_states(connection: Connection) -> dict[str, FileState]:
     columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
     rows = connection.execute(f"SELECT {columns} FROM documents")
     return {row[0]: FileState._make(row[1:]) for row in rows}
+
+
+def stamps(connection: Connection, recipe: str) -> dict[str, Stamps]:
+    """What a look compares, by path."""
+    columns = "path, size, mtime_ns, ctime_ns, inode, CASE WHEN recipe = ? THEN read_ns ELSE 0 END"
+    return {row[0]: row for row in connection.execute(f"SELECT {columns} FROM documents", [recipe])}
 
 
 def dates(connection: Connection) -> dict[str, float]:

@@ -42,7 +42,7 @@ from tamis.failpoints import reached
 from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
 from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
-from tamis.model import INDEX_FOLDER, Chunk, Document, FileState, Skipped
+from tamis.model import INDEX_FOLDER, Chunk, Document, FileState, Skipped, Stamps
 from tamis.text import storable, text_hash, word_numbers
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
@@ -84,15 +84,14 @@ class Writer:
         self._has_written = False
 
     @property
-    def documents(self) -> int:
-        return stored_documents.count(self.connection)[0]
-
-    @property
     def facts(self) -> dict[str, Any]:
         return store.facts(self.connection)
 
     def file_states(self) -> dict[str, FileState]:
         return stored_documents.file_states(self.connection)
+
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        return stored_documents.stamps(self.connection, recipe)
 
     def dates(self) -> dict[str, float]:
         return stored_documents.dates(self.connection)

@@ -14,7 +14,7 @@ from tamis.engine.qdrant.points import Payload, Point, Row, Sparse, point_id, sp
 from tamis.filters import Archived
 from tamis.links import key_of as link_key
 from tamis.links import names_of
-from tamis.model import Chunk, Document, Facts, FileState, FrontMatter, Link, Parent, Passage
+from tamis.model import Chunk, Document, Facts, FileState, FrontMatter, Link, Parent, Passage, Stamps
 from tamis.text import storable, text_hash
 
 # What a search brings along of each passage, so that showing it needs no second request.
@@ -118,6 +118,13 @@ def stored_state(state: FileState) -> Payload:
 
 def read_state(stored: Payload) -> FileState:
     return FileState(**(stored | {"hash": bytes.fromhex(stored["hash"])}))
+
+
+def stamps_of(states: Mapping[str, FileState], recipe: str) -> dict[str, Stamps]:
+    return {
+        path: (path, *state[:4], state.read_ns if state.recipe == recipe else 0)
+        for path, state in states.items()
+    }
 
 
 def read_facts(payload: Payload) -> Facts:

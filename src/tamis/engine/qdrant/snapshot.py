@@ -39,12 +39,24 @@ from tamis.engine.qdrant.records import (
     read_passage,
     read_prepared,
     read_state,
+    stamps_of,
 )
 from tamis.engine.qdrant.writer import skipped_id
 from tamis.errors import EngineFault
 from tamis.filters import EVERYTHING, Filter, Language, Tag, Type, allows, atoms
 from tamis.filters import NOTHING as NO_ROW
-from tamis.model import Address, Facts, FileState, IndexState, Lane, Parent, Passage, Skipped, iso_time
+from tamis.model import (
+    Address,
+    Facts,
+    FileState,
+    IndexState,
+    Lane,
+    Parent,
+    Passage,
+    Skipped,
+    Stamps,
+    iso_time,
+)
 
 _CACHED_FILTERS: Final = 32
 _REMEMBERED: Final = 4_096  # documents whose chunks and links are kept with a filter's rows
@@ -158,6 +170,9 @@ class QdrantSnapshot:
     def file_states(self) -> dict[str, FileState]:
         rows = self._points.find({"must": self._visible("document")}, ("filePath", "state"))
         return {row.payload["filePath"]: read_state(row.payload["state"]) for row in rows}
+
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        return stamps_of(self.file_states(), recipe)
 
     def skipped(self) -> tuple[Skipped, ...]:
         rows = self._points.get([skipped_id(self._address.root)])

@@ -29,9 +29,9 @@ from tamis.engine.qdrant.points import (
     point_id,
     visible,
 )
-from tamis.engine.qdrant.records import points_of, read_state, stored_state
+from tamis.engine.qdrant.records import points_of, read_state, stamps_of, stored_state
 from tamis.filters import Archived
-from tamis.model import Address, FileState, Skipped
+from tamis.model import Address, FileState, Skipped, Stamps
 
 LINGER: Final = 60.0  # seconds that what is gone stays, for searches that began before
 _OF_MODEL: Final = ("model", "fingerprint", "dimension", "root", "archive")
@@ -74,16 +74,15 @@ class QdrantWriter:
         return dict(self._facts)
 
     @property
-    def documents(self) -> int:
-        return int(self._lease.record()["documents"])
-
-    @property
     def generation(self) -> int:
         return self._generation
 
     def file_states(self) -> dict[str, FileState]:
         rows = self._documents(("filePath", "state"))
         return {row.payload["filePath"]: read_state(row.payload["state"]) for row in rows}
+
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        return stamps_of(self.file_states(), recipe)
 
     def dates(self) -> dict[str, float]:
         rows = self._documents(("filePath", "modified"))
