@@ -383,3 +383,12 @@ def test_the_ignore_file_of_our_own_is_read_as_git_reads_its(seed, repository, t
     for path in case.paths:
         ignored, source, line, pattern = theirs[path]
         assert ours[path] == (ignored, source.replace(".gitignore", ".graphragignore"), line, pattern), path
+
+
+def test_a_linked_file_is_not_followed(repository):
+    """Git has not followed one since 2.32; what it says of it is left out of the comparison."""
+    (repository / "patterns").write_text("*.log\n")
+    (repository / ".gitignore").symlink_to("patterns")
+    run = subprocess.run(["git", "check-ignore", "--no-index", "a.log"], cwd=repository, capture_output=True)
+    assert (run.returncode, run.stdout) == (1, b"")
+    assert our_answers(repository, {"a.log": False}) == {"a.log": (False, "", 0, "")}

@@ -392,24 +392,26 @@ def test_includes_that_are_skipped(root, tmp_path):
 
 def test_bad_ignore_files_are_warnings(root, tmp_path):
     put(tmp_path, {"outside": "o\n"})
-    for name in ("binary", "large", "link", "loop", "broken", "good"):
+    for name in ("binary", "large", "link", "loop", "broken", "own", "good"):
         (root / name).mkdir()
     (root / "binary/.gitignore").write_bytes(b"x\n\0")
     (root / "large/.gitignore").write_bytes(b"x\n" * 500_001)
-    (root / "link/.gitignore").symlink_to(tmp_path / "outside")
-    (root / "loop/.gitignore").symlink_to(root / "loop/.gitignore")
+    (root / "link/.ignore").symlink_to(tmp_path / "outside")
+    (root / "loop/.ignore").symlink_to(root / "loop/.ignore")
     (root / "broken/.ignore").symlink_to("nowhere")
     (root / "good/real").write_text("o\n")
-    (root / "good/.gitignore").symlink_to("real")
+    (root / "good/.ignore").symlink_to("real")
+    (root / "own/.gitignore").symlink_to(root / "good/real")
     rules = open_rules(root, PLAIN)
     assert rules.warnings == ()
     assert rules.enter("binary").warnings == ("binary/.gitignore is binary",)
     assert rules.enter("large").warnings == ("large/.gitignore is larger than 1,000,000 bytes",)
-    assert rules.enter("link").warnings == ("link/.gitignore leads out of the root",)
-    assert rules.enter("loop").warnings[0].startswith("loop/.gitignore cannot be read: ")
+    assert rules.enter("link").warnings == ("link/.ignore leads out of the root",)
+    assert rules.enter("loop").warnings[0].startswith("loop/.ignore cannot be read: ")
     assert rules.enter("broken").warnings == ("broken/.ignore is a broken link",)
     assert rules.enter("good").warnings == ()
-    assert ignored(root, "binary/x", "large/x", "link/o", "good/o") == ["good/o"]
+    assert rules.enter("own").warnings == ("own/.gitignore is a link, which git does not follow",)
+    assert ignored(root, "binary/x", "large/x", "link/o", "own/o", "good/o") == ["good/o"]
 
 
 def test_warnings_accumulate_along_the_chain(root):

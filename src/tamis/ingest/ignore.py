@@ -293,7 +293,7 @@ def _shown_archives(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def _read_list(path: str, within: str | None, layer: Layer, base: int, source: str) -> _Reading:
-    content = read_text(path, within)
+    content = read_text(path, within, follow=layer is not Layer.GITIGNORE)
     if content.text is None:
         return _Reading(warnings=(f"{source} {content.problem}",) if content.problem else ())
     return _Reading(

@@ -20,10 +20,12 @@ class Content:
 _ABSENT = Content()
 
 
-def read_text(path: str, within: str | None) -> Content:
+def read_text(path: str, within: str | None, *, follow: bool = True) -> Content:
     """Read a small text file; `within` is the real directory that a link must not lead out of."""
     if not os.path.lexists(path):  # as in most directories: not worth resolving links
         return _ABSENT
+    if not follow and os.path.islink(path):
+        return Content(problem="is a link, which git does not follow")
     try:
         real = os.path.realpath(path, strict=True)
         if within is not None and not is_inside(real, within):
