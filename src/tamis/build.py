@@ -113,8 +113,9 @@ def build(
             states = writer.file_states() if again else {}
             source = _read(writer, plan.changed, states, dates, settings, progress, tally)
             prepared = _embedded(source, embedder) if at_once else map(_without_vectors, source)
-            room = _FOR_BATCH * _memory(settings)
-            _write(writer, plan.changed, prepared, progress, tally, room)
+            # Words come long before the model is loaded; the run after a kill is to be of the same model.
+            writer.describe({"pending": len(plan.changed), "chosen": name})
+            _write(writer, plan.changed, prepared, progress, tally, _FOR_BATCH * _memory(settings))
         writer.finish(tally.skipped, {"git": dates.edition, "began": began})
         if name != NO_MODEL and later is not None:
             fill_in(later, embedder, progress, yields)
@@ -168,8 +169,8 @@ def _dated_plan(
 
 
 def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
-    """The configured model; where none is, the one that the index has; for a new index, the default."""
-    return settings.model.name or facts.get("model") or DEFAULT_MODEL
+    """The configured model; where none is, the one that the index has or waits for; else the default."""
+    return settings.model.name or facts.get("model") or facts.get("chosen") or DEFAULT_MODEL
 
 
 def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
@@ -250,7 +251,6 @@ def _write(
     room: float,
 ) -> None:
     """Write the files that may have changed, in batches that take as much memory as there is room, about."""
-    writer.describe({"pending": len(entries)})
     progress.start(len(entries))
     done = 0
     for batch in _batches(prepared, room):

@@ -315,7 +315,7 @@ class Corpus:
         if not self.exists():
             return ""
         with self._reader.snapshot() as snapshot:
-            return str(snapshot.about.get("model", ""))
+            return str(snapshot.about.get("model", snapshot.about.get("chosen", "")))
 
     def _make_vocabulary(self, progress: Progress) -> None:
         make_if_used(self.directory, self.settings, self._models.embedder, progress)

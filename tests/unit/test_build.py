@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from conftest import open_corpus, words_first, write_files
 from conftest import test_settings as settings_of
-from conftest import write_files
 from tamis.build import check_model, model_name
 from tamis.corpus import Corpus
 from tamis.errors import IndexMismatch
@@ -297,6 +297,25 @@ def test_which_model(tmp_path):
     assert model_name(plain, {}) == "granite"
     assert model_name(plain, {"model": "bge"}) == "bge"
     assert model_name(named, {"model": "bge"}) == "none"
+    assert model_name(plain, {"chosen": "bge"}) == "bge"
+    assert model_name(plain, {"model": "none", "chosen": "bge"}) == "none"
+
+
+def test_a_model_that_was_chosen_is_remembered_before_it_is_loaded(tmp_path, monkeypatch):
+    """Words are committed first; a kill between the two must not change the model."""
+    root = write_files(tmp_path / "root", {"a.md": "alpha"})
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with words_first(), pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
+        patch.setattr("tamis.build.fill_in", killed)
+        open_corpus(root, model__name="hashing")
+    with Corpus(root, root / ".tamis", settings_of(root, model__name="")) as corpus:
+        assert corpus.search("alpha").results
+        assert corpus.status().index.pending_chunks == 1
+        corpus.refresh()
+        assert (corpus.status().model, corpus.status().index.pending_chunks) == ("hashing", 0)
 
 
 def test_an_index_of_another_model_is_refused_with_a_way_out(tmp_path):

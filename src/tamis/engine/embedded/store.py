@@ -165,10 +165,11 @@ def _is_frozen(directory: Path) -> bool:
 
 
 def model_of(directory: Path) -> str:
-    """The model an index was made with, as far as even a damaged one tells."""
+    """The model an index was made with or waits for, as far as even a damaged one tells."""
+    named = "SELECT value FROM facts WHERE name IN ('model', 'chosen') ORDER BY name = 'model' DESC"
     try:
         with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
-            row = connection.execute("SELECT value FROM facts WHERE name = 'model'").fetchone()
+            row = connection.execute(named).fetchone()
     except (sqlite3.Error, UnicodeDecodeError):
         return ""
     return str(row[0]) if row else ""
