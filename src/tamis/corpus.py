@@ -14,6 +14,7 @@ from tamis import answers, filters, health, survey
 from tamis import arguments as given
 from tamis.build import build, check_belongs, check_model, model_facts, model_name
 from tamis.configuration import load
+from tamis.drift import Drift, drift, known_to
 from tamis.engine import Holding, Index
 from tamis.engine.embedded import store
 from tamis.engine.embedded.reader import Reader
@@ -25,7 +26,7 @@ from tamis.model import INDEX_FOLDER, NO_INDEX, Address, Facts, Found, IndexStat
 from tamis.models.embed import Embedder
 from tamis.models.loaded import LoadedModels
 from tamis.models.names import DEFAULT_MODEL, check_name
-from tamis.plan import make_plan, recipe
+from tamis.plan import make_plan
 from tamis.progress import Progress, Silent
 from tamis.query import atom, parse_filter, parse_query
 from tamis.repair import is_usable, repaired, with_model
@@ -36,7 +37,7 @@ from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
 from tamis.search.synonyms import Synonyms
 from tamis.settings import Settings
-from tamis.status import Status, changes, status_of
+from tamis.status import Status, status_of
 from tamis.vocabulary import make_if_used
 
 
@@ -337,14 +338,13 @@ class Corpus:
 
     def changes(self) -> int:
         """How many files are new, perhaps changed or gone since they were indexed. Reads none."""
-        return changes(self.root, self._reader, self.settings)
+        return self.drift().possible
 
-    def outdated(self) -> int:
-        """How many files are new, changed or gone for sure. Reads none."""
+    def drift(self) -> Drift:
+        """How far the files have gone from what the index has of them. Reads none."""
         with self._reader.snapshot() as snapshot:
-            known, skipped = snapshot.stamps(recipe(self.settings)), snapshot.skipped()
-            since = float(snapshot.about.get("began", 0.0))
-        return survey.outdated(self.root, self.settings, known, skipped, since)
+            known = known_to(snapshot, self.settings)
+        return drift(self.root, self.settings, known)
 
     def status(self) -> Status:
         """What the index holds, and how it compares with the files as they are now."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from tamis.build import check_belongs, check_model, model_facts, model_name
+from tamis.drift import Known, drift
 from tamis.engine.embedded import contents, stored_documents
 from tamis.engine.embedded.check import Check, examine
 from tamis.engine.embedded.exam import Exam, Settled, problem
@@ -26,7 +27,6 @@ from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embed import Embedder
 from tamis.plan import recipe
 from tamis.settings import Settings
-from tamis.survey import outdated
 
 Load = Callable[[str], Embedder | None]
 
@@ -210,9 +210,16 @@ def _files(root: Path, settings: Settings | BadSetting, exam: Exam) -> Iterator[
     assert not isinstance(settings, BadSetting)
     if exam.facts["pending"] or not exam.facts["built_at"] or any(_root(root, exam)):
         return
-    known = stored_documents.stamps(exam.connection, recipe(settings))
-    skipped = stored_documents.skipped(exam.connection)
-    count = outdated(root, settings, known, skipped, float(exam.facts.get("began", 0.0)))
+    known = Known(
+        stored_documents.stamps(exam.connection, recipe(settings)),
+        stored_documents.skipped(exam.connection),
+        float(exam.facts.get("began", 0.0)),
+    )
+    now = drift(root, settings, known)
+    yield from (
+        problem(warning, "mend that file, or remove it", severity="warning") for warning in now.warnings
+    )
+    count = now.sure
     files = "1 file is" if count == 1 else f"{count} files are"
     what, writing = f"{files} new, changed or gone since the last run", holder(exam.directory)
     if count and writing:

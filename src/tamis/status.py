@@ -9,11 +9,10 @@ from typing import Any
 
 from tamis import health
 from tamis.build import check_belongs
+from tamis.drift import drift, known_to
 from tamis.engine import Index
 from tamis.engine.embedded.store import SCHEMA_VERSION
-from tamis.ingest.walk import Entry
-from tamis.model import IndexState, Skipped, Stamps
-from tamis.plan import is_left_out, is_touched, largest_file, make_plan, recipe
+from tamis.model import IndexState, Skipped
 from tamis.settings import Settings
 
 
@@ -27,10 +26,11 @@ class Status:
     model: str
     segments: int
     bytes_on_disk: int
-    changed_files: int  # new or perhaps changed since they were indexed
+    changed_files: int  # new or changed since they were indexed, or indexed by other settings
     removed_files: int  # indexed, but gone or now kept out
     skipped: tuple[Skipped, ...]
     warnings: Mapping[str, str]  # what was odd about reading a document, by its path
+    ignore_warnings: tuple[str, ...]  # what is wrong with ignore files
     sizes: Mapping[str, int]  # bytes on disk, by what they are
     fingerprint: str  # of the model
     dimension: int  # of its vectors
@@ -48,6 +48,7 @@ class Status:
             "skipped": [item.to_dict() for item in self.skipped],
             "skipped_by_reason": self.skipped_by_reason,
             "warnings": dict(self.warnings),
+            "ignore_warnings": list(self.ignore_warnings),
             "sizes": dict(self.sizes),
         }
 
@@ -55,16 +56,13 @@ class Status:
 def status_of(root: Path, index: Index, settings: Settings) -> Status:
     """The status of a root's index."""
     with index.snapshot() as snapshot:
-        known, skipped = snapshot.stamps(recipe(settings)), snapshot.skipped()
-        warnings = snapshot.warnings()
+        known, warnings = known_to(snapshot, settings), snapshot.warnings()
         state, facts, segments = snapshot.state, snapshot.about, snapshot.segments
     sizes: dict[str, int] = {}
     if isinstance(index.place, Path):  # else it is on a server, where anybody's folder of that name may ask
         check_belongs(root, index.place, facts)
         sizes = health.sizes(index.place)
-    plan = make_plan(root, settings, known)
-    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    left_out, largest = {item.path: item for item in skipped}, largest_file(settings)
+    now = drift(root, settings, known)
     return Status(
         root=str(root),
         directory=str(index.place),
@@ -72,37 +70,14 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         model=str(facts.get("model", "")),
         segments=segments,
         bytes_on_disk=sum(sizes.values()),
-        changed_files=sum(
-            not is_left_out(entry, left_out, settings) and _differs(entry, known.get(entry.path), largest)
-            for entry in plan.changed
-        ),
-        removed_files=sum(path not in here for path in known),
-        skipped=skipped,
+        changed_files=now.changed + now.otherwise,
+        removed_files=now.gone,
+        skipped=known.skipped,
         warnings=warnings,
+        ignore_warnings=now.warnings,
         sizes=sizes,
         fingerprint=str(facts.get("fingerprint", "")),
         dimension=int(facts.get("dimension", 0)),
         tamis_version=version("tamis"),
         format=SCHEMA_VERSION,
     )
-
-
-def _differs(entry: Entry, before: Stamps | None, largest: float) -> bool:
-    if before is None or entry.size > largest:
-        return True
-    _, size, mtime_ns, _, _, read_ns = before
-    return (entry.size, entry.mtime_ns) != (size, mtime_ns) or not read_ns
-
-
-def changes(root: Path, index: Index, settings: Settings) -> int:
-    """How many files are new, perhaps changed or gone since they were indexed."""
-    with index.snapshot() as snapshot:
-        known = snapshot.stamps(recipe(settings))
-        left_out = {item.path: item for item in snapshot.skipped()}
-        since = float(snapshot.about.get("began", 0.0))
-    plan = make_plan(root, settings, known)
-    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    new = sum(
-        not is_left_out(entry, left_out, settings) or is_touched(entry, since) for entry in plan.changed
-    )
-    return new + sum(path not in here for path in known)

@@ -12,8 +12,8 @@ from tamis.ingest.ignore import explain
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.ingest.walk import describe
-from tamis.model import Document, Facts, Skipped, Stamps, WhyNot
-from tamis.plan import ignore_options, is_left_out, largest_file, make_plan
+from tamis.model import Document, Facts, Skipped, WhyNot
+from tamis.plan import ignore_options, make_plan
 from tamis.settings import Settings
 
 OUTSIDE: Final = "outside the root"
@@ -26,26 +26,6 @@ def survey(root: Path, settings: Settings) -> tuple[list[str], list[Skipped], Se
     taken = [outcome.path for outcome in outcomes if isinstance(outcome, Source)]
     left_out = [*plan.skipped, *(outcome for outcome in outcomes if isinstance(outcome, Skipped))]
     return taken, sorted(left_out, key=lambda item: item.path), plan.warnings
-
-
-def outdated(
-    root: Path, settings: Settings, known: Mapping[str, Stamps], skipped: Sequence[Skipped], since: float
-) -> int:
-    """How many files are new, changed or gone since the run that began then: by times and sizes, for sure.
-
-    What was written so shortly before it was read that nobody can tell is left to the next run.
-    """
-    plan = make_plan(root, settings, known)
-    left_out, largest = {item.path: item for item in skipped}, largest_file(settings)
-    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    count = sum(path not in here for path in known)
-    for entry in plan.changed:
-        before = known.get(entry.path)
-        if before is not None:
-            count += entry.size > largest or (entry.size, entry.mtime_ns) != before[1:3]
-        else:
-            count += not is_left_out(entry, left_out, settings) or entry.mtime_ns > since * 1e9
-    return count
 
 
 def documents(root: Path, settings: Settings) -> Iterator[Document]:

@@ -209,11 +209,11 @@ def test_another_limit_counts_for_what_is_indexed_already(tmp_path, monkeypatch)
     open_corpus(root).close()
     for most, gone, found in ((100, 1, ["small.md"]), (5_000, 0, ["big.md", "small.md"])):
         with Corpus(root, root / ".tamis", test_settings(root, index__max_file_bytes=most)) as corpus:
-            assert corpus.changes() == corpus.outdated() == corpus.status().changed_files == 1
+            assert corpus.changes() == corpus.drift().sure == corpus.status().changed_files == 1
             report = corpus.refresh()
             assert (report.removed, report.indexed) == (gone, 1 - gone)
             assert sorted(each.path for each in corpus.search("alpha").results) == found
-            assert corpus.changes() == corpus.outdated() == corpus.status().changed_files == 0
+            assert corpus.changes() == corpus.drift().sure == corpus.status().changed_files == 0
 
 
 def test_a_dry_run_knows_the_limits(tmp_path):

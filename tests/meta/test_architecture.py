@@ -39,6 +39,7 @@ LAYERS = (
         "answers",
         "survey",
         "health",
+        "drift",
         "repair",
         "status",
         "passages",

@@ -137,9 +137,13 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
     run("index")
     assert hints() == []
 
+    with monkeypatch.context() as patch:
+        patch.setenv("TAMIS_CHUNKING_MIN_CHARS", "9")
+        assert [hint[:42] for hint in hints()] == ["5 files were indexed by other settings or "]
+
     monkeypatch.setattr("tamis.doors.commands.search._PATIENCE", 0.0)
     held = threading.Event()
-    monkeypatch.setattr("tamis.corpus.Corpus.outdated", lambda _: held.wait(30))
+    monkeypatch.setattr("tamis.corpus.Corpus.drift", lambda _: held.wait(30))
     assert hints() == ["whether files have changed was not looked at (run: tamis status .)"]
     held.set()
 
@@ -470,7 +474,7 @@ def test_status(run):
     assert now["bytes_on_disk"] > 0
     assert set(now["index"]) == INDEX
     text = run("status").out
-    assert "1 files gone" in text
+    assert "1 file gone" in text
     assert "5 documents" in text
 
 

@@ -142,6 +142,7 @@ def status(now: Status) -> Iterator[str]:
     )
     told = [f"skipped {_why(item)}" for item in now.skipped if item.reason not in _EXPECTED]
     told += [f"{path}: {warning}" for path, warning in now.warnings.items()]
+    told += now.ignore_warnings
     for line in told[:_SHOWN_WARNINGS]:
         yield click.style(f"  {visible(line)}", fg="yellow")
     if len(told) > _SHOWN_WARNINGS:
@@ -168,14 +169,18 @@ def health(found: Health, *, brief: bool = False) -> Iterator[str]:
         yield _VERDICTS[found.verdict]
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
 def _freshness(now: Status) -> str:
     parts = []
     if now.index.pending_files:
-        parts.append(f"the last run did not finish, {now.index.pending_files} files pending")
+        parts.append(f"the last run did not finish, {_files(now.index.pending_files)} pending")
     if now.index.pending_chunks:
         parts.append(f"{now.index.pending_chunks} passages have no vectors yet")
     if now.changed_files:
-        parts.append(f"{now.changed_files} files new or changed")
+        parts.append(f"{_files(now.changed_files)} new or changed")
     if now.removed_files:
-        parts.append(f"{now.removed_files} files gone")
+        parts.append(f"{_files(now.removed_files)} gone")
     return "; ".join(parts) + " (run: tamis index)" if parts else "up to date"

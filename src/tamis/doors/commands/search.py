@@ -12,6 +12,7 @@ from tamis.doors.commands.output import print_json, print_lines
 
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
+    from tamis.drift import Drift
     from tamis.model import Found
 
 _PATIENCE: Final = 2.0  # seconds that an answer waits for the look at the files: some 100,000 of them
@@ -106,7 +107,7 @@ class _Look:
 
     def __init__(self, corpus: "Corpus") -> None:
         self._corpus = corpus
-        self._count: int | None = None
+        self._seen: Drift | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -114,18 +115,23 @@ class _Look:
         from tamis.errors import TamisError
 
         try:
-            self._count = self._corpus.outdated()
+            self._seen = self._corpus.drift()
         except (TamisError, OSError):
             return  # then it was not looked at; what is wrong with the index, the search says
 
     def told(self, root: str) -> str:
         """What was seen; empty when the index is up to date."""
         self._thread.join(_PATIENCE)
-        if self._count is None:
+        if self._seen is None:
             return f"whether files have changed was not looked at (run: tamis status {shlex.quote(root)})"
-        files = "1 file is" if self._count == 1 else f"{self._count} files are"
-        said = f"{files} new, changed or gone since the index was made"
-        return f"{said} (run: tamis index {shlex.quote(root)})" if self._count else ""
+        said = []
+        if count := self._seen.sure:
+            files = "1 file is" if count == 1 else f"{count} files are"
+            said.append(f"{files} new, changed or gone since the index was made")
+        if count := self._seen.otherwise:
+            files = "1 file was" if count == 1 else f"{count} files were"
+            said.append(f"{files} indexed by other settings or another version")
+        return f"{'; '.join(said)} (run: tamis index {shlex.quote(root)})" if said else ""
 
 
 def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""How far the files have gone from the index: one count, for status, doctor, searches and servers."""
+
+import os
+
+import pytest
+
+from conftest import open_corpus, test_settings, write_files
+from tamis.corpus import Corpus
+from tamis.drift import Drift
+
+NONE = Drift(changed=0, gone=0, otherwise=0, unsure=0, warnings=())
+LATER = 4_000_000_000  # seconds
+
+
+@pytest.fixture(autouse=True)
+def fine_clocks(monkeypatch):
+    """Times are trusted at once: the tests would have to wait for two seconds."""
+    monkeypatch.setattr("tamis.plan._RACY_NS", 0)
+
+
+@pytest.fixture
+def root(tmp_path):
+    files = {"a.md": "alpha", "b.md": "beta", "c.md": "gamma", "picture.png": b"\0\1", "big.md": "x" * 5_000}
+    return write_files(tmp_path / "root", files).resolve()
+
+
+def test_nothing(root):
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        assert [item.reason for item in corpus.status().skipped] == ["too large", "binary"]
+        assert corpus.drift() == NONE
+
+
+def test_every_kind(root):
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        write_files(root, {"new.md": "new", "a.md": "alpha and more"})
+        (root / "b.md").unlink()
+        (root / ".gitignore").write_bytes(b"\0")
+        now = corpus.drift()
+        assert now == Drift(changed=2, gone=1, otherwise=0, unsure=0, warnings=(".gitignore is binary",))
+        assert (now.sure, now.possible, corpus.changes()) == (3, 3, 3)
+        status = corpus.status()
+        assert (status.changed_files, status.removed_files) == (2, 1)
+        assert status.to_dict()["ignore_warnings"] == [".gitignore is binary"]
+
+
+def test_other_settings(root):
+    open_corpus(root, index__max_file_bytes=4_000).close()
+    other = test_settings(root, index__max_file_bytes=4_000, chunking__min_chars=9)
+    with Corpus(root, root / ".tamis", other) as corpus:
+        write_files(root, {"c.md": "gamma too"})
+        now = corpus.drift()
+        assert (now.changed, now.otherwise, now.sure, now.possible) == (1, 2, 1, 3)
+        assert corpus.status().changed_files == 3
+        corpus.refresh()
+        assert corpus.drift() == NONE
+
+
+def test_what_was_left_out_counts_when_it_has_changed(root):
+    """A picture that has become a text since would otherwise be missing without a word."""
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        write_files(root, {"picture.png": "a text now", "big.md": "small now"})
+        os.utime(root / "picture.png", (LATER, LATER))
+        assert corpus.drift().changed == corpus.status().changed_files == 2
+        assert corpus.refresh().indexed == 2
+
+
+def test_a_moment_before_it_was_read(root, monkeypatch):
+    """Nobody can tell without reading: no fault of the index, and nothing to be told of."""
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        monkeypatch.setattr("tamis.plan._RACY_NS", 10**15)
+        now = corpus.drift()
+        assert (now.sure, now.unsure, now.possible) == (0, 5, 5)
+        assert corpus.status().changed_files == 0
+
+
+def test_the_doctor_tells_of_ignore_files(root):
+    with open_corpus(root) as corpus:
+        assert corpus.check().verdict == "healthy"
+        (root / ".ignore").write_bytes(b"\0")
+        health = corpus.check()
+        told = [(each.severity, each.what) for each in health.findings if each.check == "files"]
+        assert told == [("warning", ".ignore is binary")]
+        assert health.exit_code == 1
