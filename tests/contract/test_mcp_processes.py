@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from conftest import write_files
+from conftest import open_corpus, write_files
 from served import ERAS, FILES, HELLO, LOCAL
 
 TAMIS = [sys.executable, "-c", "from tamis.doors.cli import main; main()"]
@@ -287,6 +287,15 @@ def test_what_cannot_be_served_is_said_at_once(arguments, said, shop):
 def test_a_page_takes_no_unknown_model(shop):
     said = refused(["--port", "0", "--model", "foo"], shop, "serve").stderr
     assert said == refused(["x", "--model", "foo"], shop, "search").stderr
+
+
+def test_a_page_is_not_served_over_an_index_of_another_model(tmp_path):
+    """Every question would be refused; agents are told with each answer what to do."""
+    root = write_files(tmp_path / "root", {"a.md": "alpha"})
+    open_corpus(root).close()
+    said = refused(["--port", "0", "--model", "granite"], root, "serve").stderr
+    assert "was made with the model hashing, not granite" in said
+    assert "tamis rebuild-index" in said
 
 
 def test_the_log_goes_to_a_file(shop, tmp_path):

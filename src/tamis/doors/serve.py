@@ -54,6 +54,7 @@ def serve_pages(
     from tamis.doors.mcp import Desk
 
     check_token(address, token)
+    _check_models(folders)
     desk = Desk(folders, folders[0].settings.server, AT_ONCE)
     front = Front(desk, token)
     app = application(front, (address.host, *others), token)
@@ -64,6 +65,19 @@ def serve_pages(
             threading.Thread(target=_show, args=(where,), daemon=True).start()
 
     _run(lambda: listen(app, address, "/", "--port P", ready=ready, ending=front.end), desk.close)
+
+
+def _check_models(folders: Sequence[Folder]) -> None:
+    """A page that could answer no question is a fault of whoever starts it, not of whoever asks."""
+    from tamis.build import check_model
+    from tamis.corpus import index_directory
+    from tamis.engine.embedded.store import facts_of
+
+    for folder in folders:
+        named = folder.settings.model.name
+        directory = index_directory(folder.path, folder.settings, folder.index_dir)
+        if named and not folder.settings.engine.url:
+            check_model(directory, facts_of(directory), named)
 
 
 def _show(where: str) -> None:

@@ -166,13 +166,17 @@ def _is_frozen(directory: Path) -> bool:
 
 def model_of(directory: Path) -> str:
     """The model an index was made with or waits for, as far as even a damaged one tells."""
-    named = "SELECT value FROM facts WHERE name IN ('model', 'chosen') ORDER BY name = 'model' DESC"
+    told = facts_of(directory)
+    return str(told.get("model", told.get("chosen", "")))
+
+
+def facts_of(directory: Path) -> dict[str, Any]:
+    """What an index says of itself; nothing where there is none, or one that cannot be read."""
     try:
         with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
-            row = connection.execute(named).fetchone()
-    except (sqlite3.Error, UnicodeDecodeError):
-        return ""
-    return str(row[0]) if row else ""
+            return facts(connection)
+    except (OSError, sqlite3.Error, UnicodeDecodeError):
+        return {}
 
 
 def format_of(directory: Path) -> int:
