@@ -254,6 +254,11 @@ class Corpus:
         reasons = [why.why_not(snapshot, question, models, path, depth) for path in indexed]
         return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
 
+    def nameless(self, files: Sequence[str]) -> list[str]:
+        """Those of some files' names that no document goes by."""
+        with self.snapshot() as snapshot:
+            return [name for name in files if not snapshot.documents(atom("file", (name,), self.names))]
+
     @contextmanager
     def snapshot(self) -> Iterator[Holding]:
         """What the index holds now, held still until the block ends."""

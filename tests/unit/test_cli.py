@@ -148,6 +148,18 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
     held.set()
 
 
+def test_a_file_to_leave_out_that_nobody_knows_is_told(run):
+    """A misspelt name would otherwise leave nothing out, without a word."""
+    given = ("docs/api.md", "docs/apj.md", "login", "nobody.md")
+    options = [part for name in given for part in ("--exclude-file", name)]
+    answer = run("search", "login", "--json", *options).json
+    assert answer["hints"] == [
+        "no document goes by docs/apj.md: that excludes nothing",
+        "no document goes by nobody.md: that excludes nothing",
+    ]
+    assert "docs/api.md" not in {result["path"] for result in answer["results"]}
+
+
 def test_the_contract_of_an_answer(run):
     """R000-016..018, R002-011, R002-101, R002-184 (C64: nobody writes an answer): every key, its type, and
     what it says."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tamis.model import Found
 
 _PATIENCE: Final = 2.0  # seconds that an answer waits for the look at the files: some 100,000 of them
+_LOOKED_UP: Final = 20  # files to leave out whose names are checked
 
 
 @click.command()
@@ -90,16 +91,17 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
 
 
 def _asked(corpus: "Corpus", root: str, query: str, arguments: dict[str, Any]) -> "Found":
-    """The answer, with a word on files that the index does not know as they are; others keep it up to date
-    where it is on a server."""
+    """The answer, with a word on names that may be misspelt, and on files that the index does not know as
+    they are; others keep it up to date where it is on a server."""
     from dataclasses import replace
 
-    if corpus.is_shared or not corpus.exists():
-        return corpus.search(query, **arguments)
-    look = _Look(corpus)
+    look = _Look(corpus) if corpus.exists() and not corpus.is_shared else None
     found = corpus.search(query, **arguments)
-    hint = "" if found.index.pending_files else look.told(root)  # these are among the files that wait
-    return replace(found, hints=(*found.hints, hint)) if hint else found
+    nameless = corpus.nameless(arguments["excluded_files"][:_LOOKED_UP])
+    hints = [f"no document goes by {name}: that excludes nothing" for name in nameless]
+    if look is not None and not found.index.pending_files:  # these are among the files that wait
+        hints += look.told(root)
+    return replace(found, hints=(*found.hints, *hints))
 
 
 class _Look:
@@ -119,11 +121,11 @@ class _Look:
         except (TamisError, OSError):
             return  # then it was not looked at; what is wrong with the index, the search says
 
-    def told(self, root: str) -> str:
-        """What was seen; empty when the index is up to date."""
+    def told(self, root: str) -> list[str]:
+        """What was seen; nothing when the index is up to date."""
         self._thread.join(_PATIENCE)
         if self._seen is None:
-            return f"whether files have changed was not looked at (run: tamis status {shlex.quote(root)})"
+            return [f"whether files have changed was not looked at (run: tamis status {shlex.quote(root)})"]
         said = []
         if count := self._seen.sure:
             files = "1 file is" if count == 1 else f"{count} files are"
@@ -131,7 +133,7 @@ class _Look:
         if count := self._seen.otherwise:
             files = "1 file was" if count == 1 else f"{count} files were"
             said.append(f"{files} indexed by other settings or another version")
-        return f"{'; '.join(said)} (run: tamis index {shlex.quote(root)})" if said else ""
+        return [f"{'; '.join(said)} (run: tamis index {shlex.quote(root)})"] if said else []
 
 
 def _search_arguments(options: dict[str, Any]) -> dict[str, Any]:
