@@ -29,7 +29,7 @@ from pathlib import Path
 
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.engine.embedded.writer import Lanes
+from tamis.engine.embedded.rows import Lanes
 from tamis.gitignore import PatternList, parse_lines
 from tamis.ingest.isolated import CHILD
 from tamis.ingest.parse import parse

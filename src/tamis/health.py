@@ -20,8 +20,8 @@ from tamis.drift import Known, drift
 from tamis.engine.embedded import contents, stored_documents
 from tamis.engine.embedded.check import Check, examine
 from tamis.engine.embedded.exam import Exam, Settled, problem
+from tamis.engine.embedded.folder import misshapen, unfit, write_ignore_file
 from tamis.engine.embedded.lock import holder
-from tamis.engine.embedded.writer import misshapen, unfit, write_ignore_file
 from tamis.errors import BadSetting, IndexMismatch, TamisError, rebuild_command
 from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embed import Embedder

@@ -724,6 +724,14 @@ def test_an_index_that_is_a_file(run, root):
     assert (root / ".tamis").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", [".git", ".hg"])
+def test_an_index_where_version_control_keeps_its_own(name, run, root):
+    """A project may name its own folder; git would take this one for a broken repository."""
+    (root / "tamis.toml").write_text(f'[index]\ndirectory = "{name}"\n')
+    run("index", root).is_fault("version control", "--index-dir")
+    assert not (root / name).exists()
+
+
 def test_a_lock_that_is_held(run, indexed, monkeypatch):
     monkeypatch.setenv("TAMIS_INDEX_LOCK_TIMEOUT", "0")
     with writer_lock(indexed / ".tamis", 0, print):

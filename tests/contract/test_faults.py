@@ -138,16 +138,15 @@ def test_a_folder_that_closes_in_mid_walk(corpus, tmp_path, monkeypatch, code):
 
 
 def test_a_folder_that_goes_in_mid_walk(corpus, tmp_path, monkeypatch):
-    real = walking._file
+    real = walking.stamps
 
-    def file(root: Path, entry: Any, path: str) -> Any:
-        shutil.rmtree(
-            corpus.root / "d1", ignore_errors=True
-        )  # listed already, and gone before it is looked at
-        return real(root, entry, path)
+    def stamps(status: os.stat_result) -> Any:
+        gone = corpus.root / "d1"  # listed already, and gone before it is looked at
+        shutil.rmtree(gone, ignore_errors=True)
+        return real(status)
 
     with monkeypatch.context() as patch:
-        patch.setattr(walking, "_file", file)
+        patch.setattr(walking, "stamps", stamps)
         report = corpus.refresh()
     assert report.removed == sum(path.startswith("d1/") for path in FILES)
     assert answers(corpus) == rebuilt(corpus, tmp_path / "aside")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.engine.embedded import checksums, stored_documents, stored_links, words
 from tamis.engine.embedded.exam import Exam, Opened, Placed, counted, problem, rewriting
-from tamis.engine.embedded.writer import Lanes
+from tamis.engine.embedded.rows import Lanes
 from tamis.links import key_of, names_of
 from tamis.model import Finding, Link, Repair
 

@@ -12,10 +12,10 @@ import numpy as np
 from tamis.engine.embedded import concepts, store, stored_documents, stored_segments
 from tamis.engine.embedded.arrays import sync_folder
 from tamis.engine.embedded.bookkeeping import is_spoiled
+from tamis.engine.embedded.folder import ASIDE, make_folder
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.segment import dead_documents, file_of, pack_dead, sweep
 from tamis.engine.embedded.stored_segments import SegmentRecord
-from tamis.engine.embedded.writer import ASIDE, make_folder
 from tamis.errors import StorageFault, storage_faults
 from tamis.failpoints import reached
 from tamis.model import Repair

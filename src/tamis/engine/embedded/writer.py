@@ -1,8 +1,6 @@
 """Writing: new segments, tombstones and merges, each made final by one SQLite transaction."""
 
 import math
-import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,33 +15,28 @@ from numpy.typing import NDArray
 from tamis.engine import Prepared
 from tamis.engine.embedded import (
     checksums,
-    concepts,
     store,
     stored_documents,
     stored_links,
     stored_segments,
     vectors,
-    words,
 )
-from tamis.engine.embedded.arrays import private, sync_folder
+from tamis.engine.embedded.folder import clear_up, make_folder, throw_away
 from tamis.engine.embedded.lock import writer_lock
 from tamis.engine.embedded.merging import merged_files, merging_cost, segments_to_merge
+from tamis.engine.embedded.rows import segment_files
 from tamis.engine.embedded.segment import (
     Segment,
     pack_dead,
-    row_codes,
-    sweep,
     with_dead,
     write_segment,
 )
 from tamis.engine.embedded.stored_segments import SegmentRecord
-from tamis.errors import BadFolder, IndexDamaged, StorageFault, storage_faults
+from tamis.errors import IndexDamaged, storage_faults
 from tamis.failpoints import reached
-from tamis.identifiers import code_in, definitions, identifier_numbers, spoken
-from tamis.languages import without_known_extension
 from tamis.links import key_of, names_of
-from tamis.model import INDEX_FOLDER, Chunk, Document, FileState, Skipped, Stamps
-from tamis.text import storable, text_hash, word_numbers
+from tamis.model import FileState, Skipped, Stamps
+from tamis.text import storable, text_hash
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
@@ -58,14 +51,6 @@ class Waiting:
     chunks: int
     modified: float
     linked: int  # how many links look for a name of its
-
-
-ASIDE: Final = "anew"  # where an index is made that is to take the place of a damaged one
-_FOLDERS: Final = frozenset({"segments", "concepts", ASIDE})
-_OURS: Final = re.compile(
-    r"\.gitignore|(?:writer|watch|concepts)\.lock|segments|concepts|anew"
-    r"|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?"
-)
 
 
 class Writer:
@@ -118,7 +103,7 @@ class Writer:
         """Add documents, in place of those with the same paths."""
         ordered = sorted(batch, key=lambda prepared: prepared.document.path)
         first = stored_documents.next_chunk(self.connection)
-        folder = write_segment(self.directory / "segments", _segment_files(ordered, first, self.boosts))
+        folder = write_segment(self.directory / "segments", segment_files(ordered, first, self.boosts))
         reached("put.written")
         with self._generation(pending=pending):
             self._bury([prepared.document.path for prepared in ordered])
@@ -316,11 +301,11 @@ def open_for_writing(
         storage_faults(directory),
     ):
         if discard:
-            _discard(directory)
+            throw_away(directory)
         connection = store.open_writer(directory)
         try:
             records = stored_segments.segments(connection)
-            _clear_up(directory, records)
+            clear_up(directory, records)
             _check_segments(directory, records)
             yield Writer(directory, connection, boosts, memory)
         finally:
@@ -338,14 +323,6 @@ def sole_watcher(directory: Path) -> Iterator[Callable[[], bool]]:
         yield held
 
 
-def _clear_up(directory: Path, records: Sequence[SegmentRecord]) -> None:
-    """Remove what a writer that died has left, whatever it was doing."""
-    sweep(directory / "segments", {record.folder for record in records})
-    for file in directory.glob("index.db.partial*"):
-        file.unlink(missing_ok=True)
-    shutil.rmtree(directory / ASIDE, ignore_errors=True)
-
-
 def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
     """See that every segment opens: adding to an index that cannot be searched would only hide it."""
     try:
@@ -353,141 +330,3 @@ def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
             Segment(directory, record)
     except FileNotFoundError as error:
         raise IndexDamaged(directory, f"{error.filename} is missing") from error
-
-
-def make_folder(directory: Path) -> None:
-    """Make the index's folder, or check that the one that is there can be it."""
-    with storage_faults(directory):
-        fault = unfit(directory)
-        if fault:
-            hint = "move it away, or choose another place with --index-dir or TAMIS_INDEX_DIR"
-            raise StorageFault(f"{directory} {fault}", hint=hint)
-        if (directory / "segments").is_dir():  # made last
-            return
-        inside = directory.name == INDEX_FOLDER
-        if inside and not directory.parent.is_dir():  # a folder that was deleted must not come back by us
-            raise BadFolder(f"{directory.parent} does not exist", hint="give the folder to search")
-        directory.mkdir(mode=0o700, parents=not inside, exist_ok=True)
-        if not any(directory.iterdir()):
-            write_ignore_file(directory)
-        (directory / "segments").mkdir(mode=0o700, exist_ok=True)
-        sync_folder(directory)
-
-
-def unfit(directory: Path) -> str:
-    """Why a folder cannot hold an index. A checkout may come with links that lead elsewhere."""
-    if directory.name == INDEX_FOLDER and directory.is_symlink():
-        return "is a link"
-    if directory.exists() and not directory.is_dir():
-        return misshapen(directory)
-    if (directory / "segments").is_symlink():
-        return "has a link for its segments"
-    if (directory / "concepts").is_symlink():
-        return "has a link for its concepts"
-    if (directory / ASIDE).is_symlink():
-        return "has a link for what is made anew"
-    if any((directory / f"{name}.lock").is_symlink() for name in ("writer", "watch", "concepts")):
-        return "has a link for a lock"
-    names = os.listdir(directory) if directory.exists() else []
-    if linked := [name for name in names if os.path.islink(directory / name)]:
-        return f"has a link ({linked[0]})"
-    if strange := [name for name in names if not _OURS.fullmatch(name)]:
-        return f"holds other things ({strange[0]})"
-    return misshapen(directory)
-
-
-def misshapen(directory: Path) -> str:
-    """What is a file where a folder should be, or the other way round, or neither."""
-    if directory.exists() and not directory.is_dir():
-        return "is a file, not a folder for an index"
-    for name in os.listdir(directory) if directory.exists() else []:
-        place, kind = directory / name, "folder" if name in _FOLDERS else "file"
-        fits = place.is_dir() if kind == "folder" else place.is_file()
-        if not fits and _OURS.fullmatch(name) and place.exists():  # else it has just gone
-            return f"has {name}, which is no {kind}"
-    return ""
-
-
-def write_ignore_file(directory: Path) -> None:
-    """So that git does not see an index inside a work tree."""
-    with open(directory / ".gitignore", "w", encoding="ascii", opener=private) as file:
-        file.write("*\n")
-
-
-def _discard(directory: Path) -> None:
-    for name in ("index.db", "index.db-wal", "index.db-shm"):
-        (directory / name).unlink(missing_ok=True)
-        reached("discard.file")
-    sweep(directory / "segments", set())
-    concepts.sweep(directory, "")
-
-
-def _segment_files(
-    batch: Sequence[Prepared], first: int, boosts: Mapping[str, float]
-) -> dict[str, dict[str, Any]]:
-    """The arrays of a new segment; `batch` is in the order of paths."""
-    lanes = Lanes(boosts)
-    place_of_row: list[int] = []
-    codes: list[tuple[int, int]] = []
-    for place, prepared in enumerate(batch):
-        lanes.begin(prepared.document)
-        for chunk in prepared.document.chunks:
-            lanes.add(len(place_of_row), chunk)
-            place_of_row.append(place)
-            codes.append(row_codes(chunk.chunk_type, chunk.language))
-    kinds = np.array(codes, np.uint16).reshape(-1, 2)
-    rows = {
-        "chunk": np.arange(first, first + len(place_of_row), dtype=np.int64),
-        "document": np.array(place_of_row, np.int32),
-        "type": kinds[:, 0],
-        "language": kinds[:, 1],
-    }
-    together = np.concatenate([prepared.vectors for prepared in batch])
-    return {"rows": rows, **lanes.files(), "vectors": vectors.encode(together)}
-
-
-class Lanes:
-    """The postings of the words lane and of the code lane, filled row by row."""
-
-    def __init__(self, boosts: Mapping[str, float]) -> None:
-        self.words = words.Postings(words.WORD_FIELDS, boosts, word_numbers())
-        self.code = words.Postings(words.CODE_FIELDS, boosts, identifier_numbers())
-        self._last = ("", self.words.read("headers", ""))
-
-    def begin(self, document: Document) -> None:
-        """Read what every chunk of a document has: its title, what its front matter says, its path."""
-        front, path = document.front, document.path
-        texts = {
-            "title": document.title,
-            "keywords": " ".join(front.keywords),
-            "description": front.description,
-            "tags": " ".join(front.tags),
-            "aliases": " ".join(front.aliases),
-            "author": front.author,
-            "category": front.category,
-        }
-        self._words = [self.words.read(field, text) for field, text in texts.items() if text]
-        name = path.rsplit("/", 1)[-1]
-        self._code = [self.code.read("path", f"{path} {name} {without_known_extension(name)}")]
-
-    def add(self, row: int, chunk: Chunk) -> None:
-        for field, terms in (*self._words, self._headers(chunk), self.words.read("body", chunk.content)):
-            self.words.add(row, field, terms)
-        for field, terms in self._code:
-            self.code.add(row, field, terms)
-        if chunk.names:
-            field, terms = self.code.read("symbols", " ".join(chunk.names))
-            self.code.add(row, field, terms + self.code.numbers.of_terms(definitions(chunk.names)))
-        if code := code_in(chunk):
-            self.code.add(row, *self.code.read("code", code))
-
-    def _headers(self, chunk: Chunk) -> tuple[int, list[int]]:
-        """Neighbours have the same headings above them. What is defined counts by the words in its name."""
-        if chunk.names:
-            return self.words.read("headers", f"{chunk.header_path} {spoken(chunk.names)}")
-        if chunk.header_path != self._last[0]:
-            self._last = (chunk.header_path, self.words.read("headers", chunk.header_path))
-        return self._last[1]
-
-    def files(self) -> dict[str, dict[str, Any]]:
-        return {"words": self.words.arrays(), "code": self.code.arrays()}

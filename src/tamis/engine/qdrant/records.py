@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engine import Prepared
+from tamis.engine.embedded.rows import Lanes
 from tamis.engine.embedded.words import names_of as term_names
-from tamis.engine.embedded.writer import Lanes
 from tamis.engine.qdrant.native import searchable
 from tamis.engine.qdrant.points import Payload, Point, Row, Sparse, point_id, sparse
 from tamis.filters import Archived
