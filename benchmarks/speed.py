@@ -45,7 +45,8 @@ from material import (
 from tamis.build import build
 from tamis.corpus import Corpus
 from tamis.engine.embedded import vectors
-from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
+from tamis.engine.embedded.reader import Reader
+from tamis.engine.embedded.snapshot import EmbeddedSnapshot
 from tamis.filters import Under
 from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
 from tamis.models.embed import load_embedder

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tamis.build import check_model, model_facts, model_name, waiting_for
 from tamis.engine.embedded import concepts, store, stored_documents
 from tamis.engine.embedded.lock import writer_lock
-from tamis.engine.embedded.reader import EmbeddedSnapshot, Reader
+from tamis.engine.embedded.reader import Reader
 from tamis.engine.embedded.segment import Segment
+from tamis.engine.embedded.snapshot import EmbeddedSnapshot
 from tamis.errors import IndexLocked, storage_faults
 from tamis.failpoints import reached
 from tamis.models.embed import Embedder
