@@ -1,5 +1,6 @@
 """How far the files have gone from what the index has of them. Reads none."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from tamis.engine import Holding
 from tamis.ingest.walk import Entry
 from tamis.model import Skipped, Stamps
-from tamis.plan import is_left_out, is_touched, largest_file, make_plan, recipe
+from tamis.plan import is_racy, largest_file, make_plan, recipe
 from tamis.settings import Settings
 
 
@@ -24,7 +25,7 @@ class Known:
 class Drift:
     """How many files are not what the index says they are."""
 
-    changed: int  # new or changed, by times and sizes
+    changed: int  # new, or of another size, time or number: nobody has read whether the text is another
     gone: int  # or kept out now
     otherwise: int  # as they were, but written by other settings or another version
     unsure: int  # written so shortly before they were read that only reading again tells
@@ -61,12 +62,29 @@ def _counted(entries: Iterable[Entry], known: Known, settings: Settings) -> dict
     counts = {"changed": 0, "otherwise": 0, "unsure": 0}
     for entry in entries:
         before = known.stamps.get(entry.path)
-        if before is None:
-            stays = is_left_out(entry, left_out, settings) and entry.mtime_ns <= known.began * 1e9
-            if not stays or is_touched(entry, known.began):
-                counts["unsure" if stays else "changed"] += 1
-        elif entry.size > largest or (entry.size, entry.mtime_ns) != before[1:3]:
+        if before is not None:
+            differs = entry.size > largest or entry[2:] != before[1:5]
+            counts["changed" if differs else "unsure" if before[5] else "otherwise"] += 1
+        elif not _is_left_out(entry, left_out.get(entry.path), largest):
             counts["changed"] += 1
         else:
-            counts["unsure" if before[5] else "otherwise"] += 1
+            touched, read = max(entry.mtime_ns, entry.ctime_ns), known.began * 1e9
+            counts["changed"] += touched > read
+            counts["unsure"] += touched <= read and is_racy(touched, read)
     return counts
+
+
+def _is_left_out(entry: Entry, before: Skipped | None, largest: float) -> bool:
+    """Whether the last run left a file out for what would leave it out again, unless it has changed.
+
+    Rules and links leave out nothing that a walk gives; and what could not be read may have been let go.
+    """
+    match before.reason if before else "":
+        case "binary":
+            return True
+        case "too large":
+            return entry.size > largest
+        case "unreadable":
+            return not os.access(entry.file, os.R_OK)
+        case _:
+            return False

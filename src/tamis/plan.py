@@ -80,17 +80,11 @@ def is_unchanged(entry: Entry, known: Stamps | None) -> bool:
     return same and mtime_ns < read_ns - _RACY_NS and ctime_ns < read_ns - _RACY_NS
 
 
-def is_touched(entry: Entry, since: float) -> bool:
-    """Whether a file may have changed since the run that began then."""
-    return max(entry.mtime_ns, entry.ctime_ns) >= since * 1e9 - _RACY_NS
+def is_racy(stamped: int, read: float) -> bool:
+    """Whether a file may have been written again after it was read, within the same tick of the clock."""
+    return stamped >= read - _RACY_NS
 
 
 def largest_file(settings: Settings) -> float:
     """Bytes that a file may have."""
     return min(settings.index.max_file_bytes, _FOR_FILE * settings.index.memory_mb * 1e6 / _PER_BYTE)
-
-
-def is_left_out(entry: Entry, skipped: Mapping[str, Skipped], settings: Settings) -> bool:
-    """Whether the last run left a file out for what would leave it out again."""
-    before = skipped.get(entry.path)
-    return before is not None and (before.reason != "too large" or entry.size > largest_file(settings))

@@ -85,7 +85,7 @@ def why_not_indexed(root: Path, settings: Settings, path: str, skipped: Mapping[
     verdict = explain(root, ignore_options(settings), inside)
     if verdict.ignored:
         return WhyNot(inside, "ignored", describe(verdict))
-    if inside in skipped:
+    if inside in skipped and skipped[inside].reason != "ignored":  # by a rule that is gone
         return WhyNot(inside, "skipped", f"{skipped[inside].reason} {skipped[inside].detail}".strip())
     if os.path.exists(file):
         return WhyNot(inside, "not indexed", "it came after the last indexing (run: tamis index)")

@@ -7,6 +7,7 @@ import pytest
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
 from tamis.drift import Drift
+from tamis.model import Skipped
 
 NONE = Drift(changed=0, gone=0, otherwise=0, unsure=0, warnings=())
 LATER = 4_000_000_000  # seconds
@@ -81,3 +82,76 @@ def test_the_doctor_tells_of_ignore_files(root):
         told = [(each.severity, each.what) for each in health.findings if each.check == "files"]
         assert told == [("warning", ".ignore is binary")]
         assert health.exit_code == 1
+
+
+@pytest.mark.parametrize("rules", [".gitignore", ".ignore", ".graphragignore", "deeper", "settings"])
+def test_what_is_no_longer_ignored_is_new(rules, tmp_path):
+    """However old it is: the walk gives it, and the index has never seen it."""
+    root = write_files(tmp_path / "root", {"a.md": "alpha", "sub/notes.log": "beta"}).resolve()
+    os.utime(root / "sub/notes.log", (1_600_000_000, 1_600_000_000))
+    where = rules if rules.startswith(".") else ".gitignore"
+    ignored = {"ignore__patterns": ["*.log"]} if rules == "settings" else {}
+    if rules != "settings":
+        write_files(root, {where: "*.log\n"})
+    open_corpus(root, **ignored).close()
+    with Corpus(root, root / ".tamis", test_settings(root)) as corpus:
+        if rules == "deeper":
+            write_files(root, {"sub/.gitignore": "!*.log\n"})
+        elif rules != "settings":
+            write_files(root, {where: ""})
+        assert corpus.drift().changed == corpus.changes() == corpus.status().changed_files == 1
+        assert corpus.search("beta", why_not="sub/notes.log").why_not.reason == "not indexed"
+        assert corpus.refresh().indexed == 1
+        assert corpus.drift().sure == 0
+
+
+def test_a_change_that_keeps_size_and_time(root):
+    """Only the time of the change itself tells, or the number of the file."""
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        before = (root / "a.md").stat()
+        write_files(root, {"a.md": "omega"})
+        os.utime(root / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert corpus.drift().changed == corpus.status().changed_files == 1
+        assert corpus.refresh().indexed == 1
+        for before, after in (("a.md", "x"), ("b.md", "a.md"), ("x", "b.md")):
+            (root / before).rename(root / after)
+        assert corpus.drift().changed == 2
+
+
+def test_a_link_that_has_become_a_file(root):
+    (root / "link.md").symlink_to("a.md")
+    with open_corpus(root) as corpus:
+        (root / "link.md").unlink()
+        write_files(root, {"link.md": "a file now"})
+        os.utime(root / "link.md", (1_600_000_000, 1_600_000_000))
+        assert corpus.drift().changed == 1
+
+
+def test_a_text_that_has_taken_the_place_of_a_picture(root):
+    """With its old time, as a copy or an archive brings it."""
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        write_files(root, {"picture.png": "a text"})
+        os.utime(root / "picture.png", (1_600_000_000, 1_600_000_000))
+        assert corpus.drift().changed == 1
+
+
+def test_what_can_be_read_again(root, monkeypatch):
+    """Nothing of the file itself need have changed: a folder above it may have been opened."""
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "tamis.build.read", lambda entry, _: Skipped(entry.path, "unreadable", "Permission denied")
+        )
+        corpus = open_corpus(root)
+    with corpus:
+        assert corpus.drift().changed == 5
+        monkeypatch.setattr("tamis.drift.os.access", lambda *_: False)
+        assert corpus.drift().sure == 0
+
+
+def test_what_still_cannot_be_used_is_told_once(root):
+    """It was touched, read again, and left out again."""
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        write_files(root, {"picture.png": b"\0\1\2"})
+        assert corpus.drift().changed == 1
+        corpus.refresh()
+        assert corpus.drift() == NONE
