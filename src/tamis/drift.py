@@ -25,7 +25,8 @@ class Known:
 class Drift:
     """How many files are not what the index says they are."""
 
-    changed: int  # new, or of another size, time or number: nobody has read whether the text is another
+    changed: int  # new, or of another size or time
+    touched: int  # only another number, or another time of change: copied, or its time was set back
     gone: int  # or kept out now
     otherwise: int  # as they were, but written by other settings or another version
     unsure: int  # written so shortly before they were read that only reading again tells
@@ -37,7 +38,7 @@ class Drift:
 
     @property
     def possible(self) -> int:
-        return self.changed + self.gone + self.otherwise + self.unsure
+        return self.sure + self.touched + self.otherwise + self.unsure
 
 
 def known_to(snapshot: Holding, settings: Settings) -> Known:
@@ -59,12 +60,11 @@ def drift(root: Path, settings: Settings, known: Known) -> Drift:
 
 def _counted(entries: Iterable[Entry], known: Known, settings: Settings) -> dict[str, int]:
     left_out, largest = {item.path: item for item in known.skipped}, largest_file(settings)
-    counts = {"changed": 0, "otherwise": 0, "unsure": 0}
+    counts = {"changed": 0, "touched": 0, "otherwise": 0, "unsure": 0}
     for entry in entries:
         before = known.stamps.get(entry.path)
         if before is not None:
-            differs = entry.size > largest or entry[2:] != before[1:5]
-            counts["changed" if differs else "unsure" if before[5] else "otherwise"] += 1
+            counts[_how(entry, before, largest)] += 1
         elif not _is_left_out(entry, left_out.get(entry.path), largest):
             counts["changed"] += 1
         else:
@@ -72,6 +72,15 @@ def _counted(entries: Iterable[Entry], known: Known, settings: Settings) -> dict
             counts["changed"] += touched > read
             counts["unsure"] += touched <= read and is_racy(touched, read)
     return counts
+
+
+def _how(entry: Entry, before: Stamps, largest: float) -> str:
+    _, size, mtime_ns, ctime_ns, inode, read_ns = before
+    if entry.size > largest or (entry.size, entry.mtime_ns) != (size, mtime_ns):
+        return "changed"
+    if not read_ns:
+        return "otherwise"
+    return "unsure" if (entry.ctime_ns, entry.inode) == (ctime_ns, inode) else "touched"
 
 
 def _is_left_out(entry: Entry, before: Skipped | None, largest: float) -> bool:

@@ -226,6 +226,10 @@ def _files(root: Path, settings: Settings | BadSetting, exam: Exam) -> Iterator[
         yield problem(f"{what}; {writing} is at it", severity="ok")
     elif count:
         yield problem(what, f"run: tamis index {root}", Repair("refresh"), "warning")
+    elif now.touched:
+        yield problem(
+            "files have been touched or copied since the last run; the next one reads them", severity="ok"
+        )
 
 
 def _model(settings: Settings | BadSetting, load: Load, exam: Exam) -> Iterator[Finding]:

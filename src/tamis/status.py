@@ -27,6 +27,7 @@ class Status:
     segments: int
     bytes_on_disk: int
     changed_files: int  # new or changed since they were indexed, or indexed by other settings
+    touched_files: int  # of the size and time that they had, and yet touched: reading tells
     removed_files: int  # indexed, but gone or now kept out
     skipped: tuple[Skipped, ...]
     warnings: Mapping[str, str]  # what was odd about reading a document, by its path
@@ -71,6 +72,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         segments=segments,
         bytes_on_disk=sum(sizes.values()),
         changed_files=now.changed + now.otherwise,
+        touched_files=now.touched,
         removed_files=now.gone,
         skipped=known.skipped,
         warnings=warnings,

@@ -1,6 +1,7 @@
 """How far the files have gone from the index: one count, for status, doctor, searches and servers."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from tamis.corpus import Corpus
 from tamis.drift import Drift
 from tamis.model import Skipped
 
-NONE = Drift(changed=0, gone=0, otherwise=0, unsure=0, warnings=())
+NONE = Drift(changed=0, touched=0, gone=0, otherwise=0, unsure=0, warnings=())
 LATER = 4_000_000_000  # seconds
 
 
@@ -37,7 +38,7 @@ def test_every_kind(root):
         (root / "b.md").unlink()
         (root / ".gitignore").write_bytes(b"\0")
         now = corpus.drift()
-        assert now == Drift(changed=2, gone=1, otherwise=0, unsure=0, warnings=(".gitignore is binary",))
+        assert now == replace(NONE, changed=2, gone=1, warnings=(".gitignore is binary",))
         assert (now.sure, now.possible, corpus.changes()) == (3, 3, 3)
         status = corpus.status()
         assert (status.changed_files, status.removed_files) == (2, 1)
@@ -111,11 +112,18 @@ def test_a_change_that_keeps_size_and_time(root):
         before = (root / "a.md").stat()
         write_files(root, {"a.md": "omega"})
         os.utime(root / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert corpus.drift().changed == corpus.status().changed_files == 1
+        assert corpus.drift() == replace(NONE, touched=1)
+        assert corpus.changes() == corpus.status().touched_files == 1
         assert corpus.refresh().indexed == 1
+        write_files(root, {"b.md": "sigma"})
+        for name in ("a.md", "b.md"):
+            os.utime(root / name, (1_600_000_000, 1_600_000_000))
+        corpus.refresh()
         for before, after in (("a.md", "x"), ("b.md", "a.md"), ("x", "b.md")):
             (root / before).rename(root / after)
-        assert corpus.drift().changed == 2
+        assert corpus.drift() == replace(NONE, touched=2)
+        files = [each for each in corpus.check().findings if each.check == "files"]
+        assert [(each.severity, "touched or copied" in each.what) for each in files] == [("ok", True)]
 
 
 def test_a_link_that_has_become_a_file(root):

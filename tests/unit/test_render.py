@@ -127,21 +127,22 @@ def test_a_long_report_is_cut_and_says_so():
 
 
 @pytest.mark.parametrize(
-    ("changed", "removed", "pending", "said"),
+    ("changed", "touched", "removed", "pending", "said"),
     [
-        (0, 0, 0, "up to date"),
-        (2, 0, 0, "2 files new or changed (run: tamis index)"),
-        (0, 3, 0, "3 files gone (run: tamis index)"),
-        (0, 0, 4, "the last run did not finish, 4 files pending (run: tamis index)"),
-        (1, 1, 0, "1 file new or changed; 1 file gone (run: tamis index)"),
+        (0, 0, 0, 0, "up to date"),
+        (2, 0, 0, 0, "2 files new or changed (run: tamis index)"),
+        (0, 0, 3, 0, "3 files gone (run: tamis index)"),
+        (0, 0, 0, 4, "the last run did not finish, 4 files pending (run: tamis index)"),
+        (1, 0, 1, 0, "1 file new or changed; 1 file gone (run: tamis index)"),
+        (0, 5, 0, 0, "5 files may have changed (run: tamis index)"),
     ],
 )
-def test_a_status(changed, removed, pending, said):
+def test_a_status(changed, touched, removed, pending, said):
     state = IndexState(7, 826, 5210, pending, "2026-05-01T00:00:00Z")
     told = (Skipped("a", "binary"), Skipped("b", "unreadable", "why"))
     sizes = {"database": 500_000, "segments": 2_000_000, "concepts": 0}
     about = ("granite:1", 384, "1.2.3", 9)
-    seen = (changed, removed, told, {"c": "odd"}, ("d/.ignore is binary",))
+    seen = (changed, touched, removed, told, {"c": "odd"}, ("d/.ignore is binary",))
     now = Status("/r", "/r/.tamis", state, "granite", 3, 2_500_000, *seen, sizes, *about)
     lines = plain(status(now))
     assert f"fresh:    {said}" in lines

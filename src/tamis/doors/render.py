@@ -181,6 +181,8 @@ def _freshness(now: Status) -> str:
         parts.append(f"{now.index.pending_chunks} passages have no vectors yet")
     if now.changed_files:
         parts.append(f"{_files(now.changed_files)} new or changed")
+    if now.touched_files:
+        parts.append(f"{_files(now.touched_files)} may have changed")
     if now.removed_files:
         parts.append(f"{_files(now.removed_files)} gone")
     return "; ".join(parts) + " (run: tamis index)" if parts else "up to date"

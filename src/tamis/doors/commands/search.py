@@ -130,6 +130,9 @@ class _Look:
         if count := self._seen.sure:
             files = "1 file is" if count == 1 else f"{count} files are"
             said.append(f"{files} new, changed or gone since the index was made")
+        if count := self._seen.touched:
+            files = "1 file" if count == 1 else f"{count} files"
+            said.append(f"{files} may have changed since the index was made")
         if count := self._seen.otherwise:
             files = "1 file was" if count == 1 else f"{count} files were"
             said.append(f"{files} indexed by other settings or another version")
