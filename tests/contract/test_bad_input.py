@@ -21,6 +21,8 @@ from tamis.corpus import Corpus
 from tamis.doors.cli import main
 from tamis.engine.embedded import store
 from tamis.engine.embedded.lock import writer_lock
+from tamis.engine.embedded.reader import Reader
+from tamis.errors import StorageFault
 
 FILES = {f"docs/f{number}.md": f"# File {number}\n\nalpha beta number{number}\n" for number in range(20)}
 
@@ -125,7 +127,8 @@ import contextlib, io, os, sys, tempfile
 from tamis.doors.cli import main
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
     open(folder + "/a.md", "w").write("alpha")
-    for warm in (["index", folder], ["search", "alpha", folder, "--json"], ["nonsense"], ["--help"]):
+    commands = (["index"], ["search", "alpha"], ["status"], ["doctor"])
+    for warm in (*([*each, folder, "--json"] for each in commands), ["nonsense"], ["--help"]):
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
             main(warm)
 if os.geteuid() == 0:
@@ -846,3 +849,30 @@ def test_an_index_that_was_finished_before_its_disk_became_read_only(run, root, 
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     assert run("search", "alpha number7", disk, "--json").answer["results"]
     assert run("status", disk).code == 0
+
+
+def test_an_index_in_a_folder_that_may_only_be_read(run, public):
+    """Somebody else's: SQLite cannot make there what its readers share."""
+    root = write_files(public / "root", {"a.md": "alpha"})
+    assert run("index", root).code == 0
+    root.chmod(0o755)
+    for place in (root / ".tamis", *(root / ".tamis").rglob("*")):
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    assert as_nobody("search", "alpha", root, "--json").paths
+    assert as_nobody("status", root).code == 0
+    examined = as_nobody("doctor", root, "--json")
+    assert examined.out, examined.err
+    found = json.loads(examined.out)["findings"]
+    assert {each["check"] for each in found if each["severity"] != "ok"} == {"folder"}
+    as_nobody("index", root).is_fault("permission denied")
+
+
+def test_what_is_read_without_locks_is_not_written_meanwhile(indexed, monkeypatch):
+    """Half of one generation and half of the next would be no answer."""
+    monkeypatch.setattr("tamis.engine.embedded.reader.os.access", lambda *_: False)
+    reader = Reader(indexed / ".tamis")
+    with reader.snapshot():
+        pass
+    with pytest.raises(StorageFault, match="written while it was read"), reader.snapshot():
+        os.utime(database(indexed), (1, 1))
+    reader.close()

@@ -17,7 +17,7 @@ from conftest import test_settings, words_first, write_files
 from tamis.build import build
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.engine.embedded.reader import _file_number
+from tamis.engine.embedded.reader import _edition
 from tamis.engine.embedded.writer import sole_watcher
 from tamis.errors import BadSetting, IndexMismatch, IndexMissing, StorageFault, TamisError
 from tamis.ingest.notices import LOST, NoNotices
@@ -395,14 +395,14 @@ def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
         wrote.set()
         return done
 
-    def go(file: Path) -> tuple[int, int] | None:
+    def go(file: Path) -> tuple[int, ...] | None:
         if wrote.is_set() and watched.root.exists():
             watched.root.rename(away)
-        return _file_number(file)
+        return _edition(file)
 
     with monkeypatch.context() as patch:
         patch.setattr("tamis.corpus.build", build_and_tell)
-        patch.setattr("tamis.engine.embedded.reader._file_number", go)
+        patch.setattr("tamis.engine.embedded.reader._edition", go)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(lambda: "waiting" in watched.states(), watched)
         until(lambda: watched.live._thread is None, watched)

@@ -1,6 +1,7 @@
 """Reading: the newest generation, for any number of threads and processes."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -12,19 +13,27 @@ from tamis.engine.embedded.segment import Segment
 from tamis.engine.embedded.snapshot import EmbeddedSnapshot, View
 from tamis.engine.embedded.stored_segments import SegmentRecord
 from tamis.engine.embedded.writer import Writer, open_for_writing
-from tamis.errors import IndexDamaged, UsageError
+from tamis.errors import IndexDamaged, StorageFault, UsageError
 from tamis.model import IndexState, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
 _MOST_IDLE: Final = 8  # connections kept for the next searches
 
 
-def _file_number(file: Path) -> tuple[int, int] | None:
+Edition = tuple[int, ...] | None
+
+
+def _edition(file: Path) -> Edition:
+    """Which file index.db is. Where it may not be written it is read without locks, so that it also counts
+    when it was written, and whether somebody is at it."""
     try:
         status = file.stat()
     except FileNotFoundError:
         return None
-    return status.st_dev, status.st_ino
+    if os.access(file.parent, os.W_OK):
+        return status.st_dev, status.st_ino
+    at_it = file.with_name("index.db-wal").exists()
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, at_it
 
 
 @contextmanager
@@ -46,7 +55,7 @@ class Reader:
         self.directory = directory
         self._lock = threading.Lock()
         self._view: View | None = None
-        self._idle: list[tuple[store.Connection, tuple[int, int] | None]] = []
+        self._idle: list[tuple[store.Connection, Edition]] = []
         self._closed = False
 
     @contextmanager
@@ -61,8 +70,15 @@ class Reader:
                         yield EmbeddedSnapshot(view, connection)
                 finally:
                     connection.execute("COMMIT")
+            self._check_still(file)
         finally:
             self._give_back(connection, file)
+
+    def _check_still(self, file: Edition) -> None:
+        """What is read without locks must not have been written meanwhile."""
+        if not os.access(self.directory, os.W_OK) and _edition(self.directory / "index.db") != file:
+            what = f"the index in {self.directory} was written while it was read, and may only be read here"
+            raise StorageFault(what, hint="ask again")
 
     @property
     def place(self) -> Path:
@@ -89,12 +105,12 @@ class Reader:
         for connection, _ in idle:
             connection.close()
 
-    def _take(self) -> tuple[store.Connection, tuple[int, int] | None]:
+    def _take(self) -> tuple[store.Connection, Edition]:
         """A connection for one snapshot; a new one when none is idle or index.db itself was replaced.
 
         While the old file is open its number cannot be given to another, so the comparison is safe.
         """
-        file = _file_number(self.directory / "index.db")
+        file = _edition(self.directory / "index.db")
         with self._lock:
             if self._closed:
                 raise UsageError("the corpus is closed", hint="open it again")
@@ -105,7 +121,7 @@ class Reader:
             known[0].close()
         return store.open_reader(self.directory), file
 
-    def _give_back(self, connection: store.Connection, file: tuple[int, int] | None) -> None:
+    def _give_back(self, connection: store.Connection, file: Edition) -> None:
         with self._lock:
             keep = not self._closed and len(self._idle) < _MOST_IDLE
             if keep:

@@ -158,10 +158,10 @@ def _read_only(directory: Path) -> str:
 
 
 def _is_frozen(directory: Path) -> bool:
-    """Whether nobody can write there, and nobody was about to: SQLite could not make the files that its
+    """Whether we cannot write there, and nobody was about to: SQLite could not make the files that its
     readers and writers share, and would not open a database that is whole."""
     shared = any((directory / f"index.db{end}").exists() for end in BESIDE)
-    return not shared and bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+    return not shared and not os.access(directory, os.W_OK)
 
 
 def model_of(directory: Path) -> str:
