@@ -116,6 +116,10 @@ def rebuild_command(directory: Path | Address) -> str:
     return f"tamis rebuild-index {directory.parent if directory.name == '.tamis' else ''}".rstrip()
 
 
+def _repair_command(directory: Path) -> str:
+    return f"tamis doctor --repair {directory.parent if directory.name == '.tamis' else ''}".rstrip()
+
+
 class IndexFault(TamisError):
     pass
 
@@ -143,7 +147,8 @@ class IndexDamaged(IndexFault):
     def __init__(self, directory: Path, detail: str) -> None:
         super().__init__(
             f"the index in {directory} is damaged: {detail}",
-            hint=f"your files are untouched; run: {rebuild_command(directory)}",
+            hint=f"your files are untouched; run: {_repair_command(directory)}; "
+            f"or make it anew: {rebuild_command(directory)}",
         )
 
 

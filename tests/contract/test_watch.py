@@ -395,7 +395,7 @@ def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
         wrote.set()
         return done
 
-    def go(file: Path) -> tuple[int, ...] | None:
+    def go(file: Path) -> object:
         if wrote.is_set() and watched.root.exists():
             watched.root.rename(away)
         return _edition(file)

@@ -159,7 +159,7 @@ def health(found: Health, *, brief: bool = False) -> Iterator[str]:
     for done in found.repaired:
         yield visible(f"repair: {done}")
     for finding in found.findings:
-        if brief and finding.severity == "ok":
+        if brief and finding.severity in ("ok", "skipped"):
             continue
         mark = click.style(f"{finding.severity:8}", fg=_COLOURS[finding.severity])
         yield f"{mark}{finding.check:{widest}}  {visible(finding.what)}"

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,20 +21,24 @@ _RACES: Final = 20  # how often a merge may pull segments away while we open the
 _MOST_IDLE: Final = 8  # connections kept for the next searches
 
 
-Edition = tuple[int, ...] | None
+@dataclass(frozen=True, slots=True)
+class _Edition:
+    """Which file index.db is. One that is read without locks is another when it was written, or somebody is
+    at it."""
+
+    number: tuple[int, int]
+    unlocked: tuple[int, int, bool] | None = None
 
 
-def _edition(file: Path) -> Edition:
-    """Which file index.db is. Where it may not be written it is read without locks, so that it also counts
-    when it was written, and whether somebody is at it."""
+def _edition(file: Path) -> _Edition | None:
     try:
         status = file.stat()
     except FileNotFoundError:
         return None
+    number = (status.st_dev, status.st_ino)
     if os.access(file.parent, os.W_OK):
-        return status.st_dev, status.st_ino
-    at_it = file.with_name("index.db-wal").exists()
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, at_it
+        return _Edition(number)
+    return _Edition(number, (status.st_mtime_ns, status.st_size, file.with_name("index.db-wal").exists()))
 
 
 @contextmanager
@@ -55,7 +60,7 @@ class Reader:
         self.directory = directory
         self._lock = threading.Lock()
         self._view: View | None = None
-        self._idle: list[tuple[store.Connection, Edition]] = []
+        self._idle: list[tuple[store.Connection, _Edition | None]] = []
         self._closed = False
 
     @contextmanager
@@ -74,9 +79,10 @@ class Reader:
         finally:
             self._give_back(connection, file)
 
-    def _check_still(self, file: Edition) -> None:
+    def _check_still(self, file: _Edition | None) -> None:
         """What is read without locks must not have been written meanwhile."""
-        if not os.access(self.directory, os.W_OK) and _edition(self.directory / "index.db") != file:
+        now = _edition(self.directory / "index.db")
+        if now and file and file.unlocked and now != file:
             what = f"the index in {self.directory} was written while it was read, and may only be read here"
             raise StorageFault(what, hint="ask again")
 
@@ -105,7 +111,7 @@ class Reader:
         for connection, _ in idle:
             connection.close()
 
-    def _take(self) -> tuple[store.Connection, Edition]:
+    def _take(self) -> tuple[store.Connection, _Edition | None]:
         """A connection for one snapshot; a new one when none is idle or index.db itself was replaced.
 
         While the old file is open its number cannot be given to another, so the comparison is safe.
@@ -121,7 +127,7 @@ class Reader:
             known[0].close()
         return store.open_reader(self.directory), file
 
-    def _give_back(self, connection: store.Connection, file: Edition) -> None:
+    def _give_back(self, connection: store.Connection, file: _Edition | None) -> None:
         with self._lock:
             keep = not self._closed and len(self._idle) < _MOST_IDLE
             if keep:

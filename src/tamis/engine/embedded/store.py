@@ -90,7 +90,7 @@ def open_writer(directory: Path) -> Connection:
     """A connection that may write; makes the database when there is none. The caller holds the lock."""
     file = directory / "index.db"
     with database_faults(directory):
-        if not file.exists() or not file.stat().st_size:
+        if not file.exists():
             _create(file)
         connection = sqlite3.connect(file, isolation_level=None)
         try:
@@ -191,7 +191,8 @@ def format_of(directory: Path) -> int:
 def flaws(connection: Connection, *, full: bool) -> list[str]:
     """What is wrong with index.db itself; `full` has SQLite compare every index with its table as well."""
     check = "integrity_check" if full else "quick_check"
-    found = [message for (message,) in connection.execute(f"PRAGMA {check}(10)") if message != "ok"]
+    told = (" ".join(message.split()) for (message,) in connection.execute(f"PRAGMA {check}(10)"))
+    found = [message for message in told if message != "ok"]
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     missing = [name for name in re.findall(r"CREATE \w+ (\w+)", _SCHEMA) if name not in there]
     facts_missing = [] if missing else [name for name in _FACTS if name not in facts(connection)]
