@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tamis.wildmatch import SPECIAL, literal_length, regex_of
+from tamis.wildmatch import SPECIAL, folded, literal_length, lower, regex_of
 
 _WILD = re.compile(r"\\.|\[.*|[*?\\]", re.DOTALL)  # an escape, a bracket and what follows, a star
 
@@ -74,6 +74,7 @@ class PatternList:
     """Patterns of one directory, in the order of their lines; the last that matches decides."""
 
     patterns: tuple[Pattern, ...]
+    folds: bool = False  # the case of names does not count
     _for_files: _Index = field(init=False, repr=False, compare=False)
     _for_directories: _Index = field(init=False, repr=False, compare=False)
     # Directory -> whether it or a directory above it is selected.
@@ -82,8 +83,8 @@ class PatternList:
     def __post_init__(self) -> None:
         numbered = tuple(enumerate(self.patterns))
         for_files = [(at, pattern) for at, pattern in numbered if not pattern.directory_only]
-        object.__setattr__(self, "_for_directories", _index(numbered))
-        object.__setattr__(self, "_for_files", _index(for_files))
+        object.__setattr__(self, "_for_directories", _index(numbered, self.folds))
+        object.__setattr__(self, "_for_files", _index(for_files, self.folds))
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> PatternList:
@@ -101,6 +102,8 @@ class PatternList:
     def decide_entry(self, folder: str, name: str, is_dir: bool) -> int | None:
         """The same for what has this name in a directory: empty, or `docs/api/`."""
         index = self._for_directories if is_dir else self._for_files
+        if self.folds:
+            folder, name = lower(folder), lower(name)
         return index.last_match(folder, name if name.isascii() else _as_bytes(name))
 
     def selects(self, path: str) -> bool:
@@ -231,6 +234,7 @@ class _Glob:
 
     position: int
     text: str
+    folds: bool
 
     @cached_property
     def piece(self) -> str:
@@ -241,7 +245,7 @@ class _Glob:
 
     @cached_property
     def regex(self) -> re.Pattern[str] | None:
-        return regex_of(self.text)
+        return regex_of(self.text, folds=self.folds)
 
 
 # The first character of a glob, empty where it is a wildcard -> length of its literal start -> the start
@@ -259,21 +263,22 @@ def _last_glob(globs: Sequence[_Glob], subject: str, best: int) -> int:
     return best
 
 
-def _index(patterns: Iterable[tuple[int, Pattern]]) -> _Index:
+def _index(patterns: Iterable[tuple[int, Pattern]], folds: bool) -> _Index:
     names: dict[str, int] = {}
     paths: dict[str, int] = {}
     suffixes: dict[int, dict[str, int]] = {}
     name_globs: list[_Glob] = []
     path_globs: list[_Glob] = []
     for position, pattern in patterns:
-        literal = _literal(pattern.glob)
-        suffix = None if pattern.anchored else _suffix(pattern.glob)
+        glob = folded(pattern.glob) if folds else pattern.glob
+        literal = _literal(glob)
+        suffix = None if pattern.anchored else _suffix(glob)
         if literal is not None:
             (paths if pattern.anchored else names)[literal] = position
         elif suffix:
             suffixes.setdefault(len(suffix), {})[suffix] = position
         else:
-            (path_globs if pattern.anchored else name_globs).append(_Glob(position, pattern.glob))
+            (path_globs if pattern.anchored else name_globs).append(_Glob(position, glob, folds))
     by_start = _by_start(name_globs)
     loose = [glob for _, starts in by_start.get("", ()) for glob in starts[""]]
     return _Index(names, _by_end(suffixes), by_start, loose, paths, _by_start(path_globs))

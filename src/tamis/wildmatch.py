@@ -5,7 +5,8 @@ stars has a fixed length, so its leftmost match is as good as any, and need not 
 atomic group holds it. The same is true one floor up of the directories between two `**`. Nothing backtracks
 but the last piece of each, so a match is a bounded number of scans.
 
-A byte is one character here, as in `tamis.gitignore`.
+A byte is one character here, as in `tamis.gitignore`. Where git does not regard the case (`core.ignoreCase`),
+a name is matched in lower case against the glob that `folded` gives.
 """
 
 import re
@@ -48,7 +49,7 @@ _SEPARATOR = "/"
 
 
 @lru_cache(maxsize=_SHARED)
-def regex_of(glob: str) -> re.Pattern[str] | None:
+def regex_of(glob: str, *, folds: bool = False) -> re.Pattern[str] | None:
     """The glob as a regular expression, None if it never matches (to git, a malformed one does not)."""
     if len(glob) > _LONGEST:
         return None
@@ -56,18 +57,41 @@ def regex_of(glob: str) -> re.Pattern[str] | None:
     # Git compares the literal start by itself and matches only the rest, which therefore
     # begins like a pattern: in `lib/a**/b` the stars do cross slashes, though by the
     # manual they should not, and `lib/ab` matches as well.
-    tokens = _tokens(glob[start:])
+    tokens = _tokens(glob[start:], folds)
     if tokens is None:
         return None
     return re.compile(re.escape(glob[:start]) + _expression(tokens), re.DOTALL)
 
 
-def _tokens(glob: str) -> list[str] | None:
+_LOWER = {capital: capital + 32 for capital in range(65, 91)}  # of ASCII alone: these are bytes
+
+
+def lower(text: str) -> str:
+    return text.translate(_LOWER)
+
+
+def folded(glob: str) -> str:
+    """The glob in lower case, but for brackets and what is escaped."""
+    parts: list[str] = []
+    at = 0
+    while at < len(glob):
+        end = at + 1
+        if glob[at] in "[\\":
+            token = _token(glob, at, True)
+            if token is None:
+                return glob  # malformed: it matches nothing
+            end = token[1]
+        parts.append(glob[at:end] if end > at + 1 else lower(glob[at]))
+        at = end
+    return "".join(parts)
+
+
+def _tokens(glob: str, folds: bool) -> list[str] | None:
     """Stars and separators by the names above, every other token as an expression for one byte."""
     tokens: list[str] = []
     at = 0
     while at < len(glob):
-        token_end = _token(glob, at)
+        token_end = _token(glob, at, folds)
         if token_end is None:
             return None
         token, at = token_end
@@ -75,7 +99,7 @@ def _tokens(glob: str) -> list[str] | None:
     return tokens
 
 
-def _token(glob: str, at: int) -> tuple[str, int] | None:
+def _token(glob: str, at: int, folds: bool) -> tuple[str, int] | None:
     """The token that starts here and where it ends; None if it is malformed."""
     match glob[at]:
         case "*":
@@ -83,7 +107,7 @@ def _token(glob: str, at: int) -> tuple[str, int] | None:
         case "?":
             return _ANY, at + 1
         case "[":
-            return _bracket(glob, at + 1)
+            return _bracket(glob, at + 1, folds)
         case "\\":
             return (_one(glob[at + 1]), at + 2) if at + 1 < len(glob) else None
         case character:
@@ -107,8 +131,12 @@ def _stars(glob: str, at: int) -> tuple[str, int]:
     return (_ANYTHING if closes else _STAR), end
 
 
-def _bracket(glob: str, at: int) -> tuple[str, int] | None:
-    """A bracket expression from behind its `[`; None if it never ends or names an unknown class."""
+def _bracket(glob: str, at: int, folds: bool) -> tuple[str, int] | None:
+    """A bracket expression from behind its `[`; None if it never ends or names an unknown class.
+
+    Of one that folds, ranges and classes hold the small letters to their capitals, and a single capital
+    stands for nothing: git compares a small letter with it.
+    """
     negated = glob.startswith(("!", "^"), at)
     at += negated
     members: set[int] = set()
@@ -120,6 +148,8 @@ def _bracket(glob: str, at: int) -> tuple[str, int] | None:
             return None
         found, low, at = element
         members.update(found)
+        if folds and not isinstance(found, tuple):
+            members.update(value + 32 for value in found if 65 <= value <= 90)
         first = False
     chosen = frozenset(range(256)) - members if negated else members
     return _one_of(chosen - {_SLASH}), at + 1

@@ -337,6 +337,40 @@ def test_random_cases(first, repository):
     compare(repository, cases)
 
 
+def in_mixed_case(case: Case, seed: int) -> Case:
+    rng = random.Random(f"case {seed}")
+
+    def mixed(text: str) -> str:
+        return "".join(each.swapcase() if each.isascii() and rng.random() < 0.3 else each for each in text)
+
+    return replace(case, gitignores={folder: mixed(text) for folder, text in case.gitignores.items()})
+
+
+@pytest.mark.parametrize("first", range(0, FUZZ_CASES, BATCH))
+def test_random_cases_where_case_does_not_count(first, repository):
+    """As `git init` sets it on the usual disks of macOS."""
+    subprocess.run(["git", "config", "core.ignoreCase", "true"], cwd=repository, check=True)
+    seeds = range(first, min(first + BATCH, FUZZ_CASES))
+    cases = {f"case{seed}": in_mixed_case(random_case(seed), seed) for seed in seeds}
+    compare(repository, cases)
+
+
+@pytest.mark.parametrize(
+    ("value", "ignored"), [("true", True), ("Yes", True), ("1", True), ("false", False), ("", False)]
+)
+def test_whose_word_on_case_counts(value, ignored, repository, tmp_path, monkeypatch):
+    """The repository's own, and else the user's."""
+    (repository / ".gitignore").write_text("*.LOG\n")
+    configuration = tmp_path / "configuration"
+    subprocess.run(["git", "config", "-f", configuration, "core.ignoreCase", "true"], check=True)
+    subprocess.run(["git", "config", "core.ignoreCase", value], cwd=repository, check=True)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+    assert git_answers(repository, ["a.log"])["a.log"][0] is ignored
+    assert our_answers(repository, {"a.log": False})["a.log"][0] is ignored
+    subprocess.run(["git", "config", "--unset", "core.ignoreCase"], cwd=repository, check=True)
+    assert our_answers(repository, {"a.log": False})["a.log"][0] is True
+
+
 @pytest.mark.parametrize("seed", range(max(12, FUZZ_CASES // 12)))
 def test_random_layers(seed, repository, tmp_path, monkeypatch):
     """Global excludes, info/exclude, and a root below the top of the work tree."""

@@ -1,8 +1,8 @@
 """Git's own files, read without git: where those of a work tree are, and what the user's configuration says.
 
 Unlike git, we ask only the user's own configuration for `core.excludesFile`: a repository may come from
-anywhere, and its configuration could name any file. Its `gitdir:` and `commondir` are followed for
-`info/exclude` and for what tells of another commit alone.
+anywhere, and its configuration could name any file. Of that we ask for `core.ignoreCase` alone, and its
+`gitdir:` and `commondir` are followed for `info/exclude`, and for what tells of another commit.
 """
 
 import os
@@ -16,6 +16,7 @@ from tamis.ingest.text_file import read_text
 
 _MAX_DEPTH: Final = 10  # git's own limit for includes of configuration files
 _MAX_FILES: Final = 256
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,14 @@ class Repository:
     top: str
     own: str
     common: str
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether git matches names here whatever their case, as it does on the usual disks of macOS."""
+        users = (entry for file in _user_configurations() for entry in _configured(file))
+        own = _settings(read_text(os.path.join(self.common, "config"), within=None).text or "")
+        said = [value for key, value in (*users, *own) if key == "core.ignorecase"]
+        return bool(said) and said[-1].lower() in _TRUE
 
 
 def find_repository(directory: str) -> Repository | None:

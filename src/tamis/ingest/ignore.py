@@ -124,6 +124,7 @@ class Rules:
     _inner: str  # this directory below the root: empty, or `docs/api/`
     _outer: str  # the root below the top of its work tree, likewise
     _tables: tuple[_Table, ...]  # one for each directory whose rules count here
+    _folds: bool  # whether the case of names does not count
 
     def enter(self, name: str) -> Rules:
         """The rules of a child directory: these, and its own ignore files."""
@@ -152,7 +153,8 @@ def open_rules(root: Path, options: IgnoreOptions) -> Rules:
     real = os.path.realpath(root)
     repository = find_repository(real)
     outer = _slashed(os.path.relpath(real, repository.top)) if repository else ""
-    rules = Rules(os.path.abspath(root), (), real, "", outer, ())
+    folds = repository is not None and repository.ignores_case
+    rules = Rules(os.path.abspath(root), (), real, "", outer, (), folds)
     readings = [
         *_fixed_readings(options, len(outer)),
         _global_excludes(repository.top if repository else real),
@@ -232,18 +234,18 @@ def _own_readings(rules: Rules) -> list[_Reading]:
 def _with_readings(rules: Rules, readings: Sequence[_Reading]) -> Rules:
     lists = [reading.rules for reading in readings if reading.rules is not None]
     bases = sorted({each.base for each in lists})
-    tables = (_table([each for each in lists if each.base == base]) for base in bases)
+    tables = (_table([each for each in lists if each.base == base], rules._folds) for base in bases)
     warnings = (warning for reading in readings for warning in reading.warnings)
     return replace(rules, _tables=(*rules._tables, *tables), warnings=(*rules.warnings, *warnings))
 
 
-def _table(lists: Sequence[_RuleList]) -> _Table:
+def _table(lists: Sequence[_RuleList], folds: bool) -> _Table:
     """The table of one directory's lists."""
     weakest_first = sorted(lists, key=lambda each: each.layer)
     base = weakest_first[0].base
     return _Table(
         base,
-        PatternList(tuple(pattern for each in weakest_first for pattern in each.patterns)),
+        PatternList(tuple(pattern for each in weakest_first for pattern in each.patterns), folds),
         tuple(rule for each in weakest_first for rule in each.rules),
         tuple((each.layer.value, base) for each in weakest_first for _ in each.rules),
     )
