@@ -285,6 +285,27 @@ def test_of_several_roots_a_document_says_its_own(opened, tmp_path):
         watched.page.goto("about:blank")
 
 
+def test_of_several_roots_one_is_chosen(opened, tmp_path):
+    roots = [write_files(tmp_path / name, {"a.md": f"# A\n\nzebra of {name}\n"}) for name in ("one", "two")]
+    for address in started_over(*roots):
+        watched = opened(address)
+        page = watched.go("/?q=zebra")
+        expect(page.locator('.cards[data-quick="false"] .card')).to_have_count(2)
+        two = page.locator('button[data-facet="Roots"][data-value="two"]')
+        two.click()
+        expect(page.locator('.cards[data-quick="false"] .card')).to_have_count(1)
+        expect(page.locator(".card a.title")).to_contain_text("two: a.md")
+        expect(two).to_have_attribute("aria-pressed", "true")
+        assert "in=two" in page.url
+        page.locator(".card a.title").click()
+        expect(page.locator(".prose")).to_contain_text("zebra of two")
+        page.go_back()
+        page.get_by_role("button", name="Remove root: two").click()
+        expect(page.locator('.cards[data-quick="false"] .card')).to_have_count(2)
+        assert "in=" not in page.url
+        watched.page.goto("about:blank")
+
+
 def test_light_and_dark(opened, shop):
     page = opened(shop, color_scheme="dark").go("/?q=grass")
     paths(page)

@@ -3,7 +3,7 @@
 import { Problem, listen, post } from "./api.js";
 import { documentView } from "./document.js";
 import { el, show } from "./dom.js";
-import { facets } from "./facets.js";
+import { facets, served } from "./facets.js";
 import { forget, results } from "./results.js";
 import { address, current, searching, withChange } from "./state.js";
 import { doing, statusView } from "./status.js";
@@ -179,6 +179,8 @@ function heard(roots) {
   document.getElementById("dot").dataset.state = roots.some((root) => root.what) ? "busy" : "still";
   const place = document.getElementById("doing");
   if (place) show(place, roots.map(doing));
+  const state = current();
+  if (served(roots.map((root) => root.root)) && !state.doc && state.view !== "status") facets(side, state, go).catch(() => {});
   const now = roots.map((root) => root.generation).join();
   if (generation !== null && now !== generation) renewed();
   generation = now;

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { el, plural, show } from "./dom.js";
-import { filters, searching } from "./state.js";
+import { scope, searching } from "./state.js";
 import { has, toggled } from "./terms.js";
 
 const NAMES = {
@@ -12,16 +12,33 @@ const NAMES = {
 const FEW = 8;
 const opened = new Set();
 let asked = 0;
+let roots = [];
+
+// Whether these are others than before.
+export function served(names) {
+  const before = roots.join("\n");
+  roots = names;
+  return names.join("\n") !== before;
+}
 
 export async function facets(side, state, go) {
   const number = ++asked;
-  const found = await get("/facets", { q: state.q, ...filters(state) });
+  const found = await get("/facets", { q: state.q, ...scope(state) });
   if (number !== asked) return;
   const wide = matchMedia("(min-width: 860px)").matches;
   const before = side.querySelector("details.all");
   show(side, el("details", { class: "all", open: before ? before.open : wide },
     el("summary", {}, "Filters ", el("span", { class: "quiet" }, plural(found.documents, "document"))),
+    rootsGroup(state, go),
     Object.entries(NAMES).map(([name, [title, key]]) => group(title, key, found.facets[name] || [], state, go))));
+}
+
+function rootsGroup(state, go) {
+  if (roots.length < 2) return null;
+  return el("section", { class: "facet" }, el("h2", {}, "Roots"),
+    el("ul", {}, roots.map((name) => el("li", {},
+      el("button", { type: "button", "data-facet": "Roots", "data-value": name, "aria-pressed": String(state.in === name), onclick: () => go(searching({ in: state.in === name ? "" : name })) },
+        el("span", { class: "value" }, name))))));
 }
 
 function group(title, key, values, state, go) {

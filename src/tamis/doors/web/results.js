@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { day, el, plural, say, show } from "./dom.js";
 import { passage } from "./passage.js";
-import { address, filters, searching, withChange } from "./state.js";
+import { address, scope, searching, withChange } from "./state.js";
 import { terms, without, words } from "./terms.js";
 import { because, funnel, whyNot } from "./why.js";
 
@@ -21,11 +21,11 @@ export async function results(main, state, go, editor, quietly = false) {
   if (!state.q.trim()) return welcome(main, go);
   const isOurs = () => number === asked;
   if (!words(state.q)) {
-    const listed = await get("/documents", { filter: state.q, limit: DOCUMENTS * state.n, ...filters(state) }, signal);
+    const listed = await get("/documents", { filter: state.q, limit: DOCUMENTS * state.n, ...scope(state) }, signal);
     if (isOurs()) list(main, state, listed, go);
     return;
   }
-  const question = { q: state.q, limit: state.n, marks: "true", ...filters(state) };
+  const question = { q: state.q, limit: state.n, marks: "true", ...scope(state) };
   if (!quietly) {
     const quick = await get("/search", { ...question, quick: "true" }, signal);
     if (isOurs()) render(main, state, quick, go, editor, true);
@@ -156,10 +156,14 @@ function piece(lane, width) {
 
 function chips(state, go) {
   const found = terms(state.q);
-  if (!found.length) return null;
-  return el("ul", { class: "chips", "aria-label": "Filter" }, found.map((term) => el("li", {},
-    el("button", { type: "button", class: "chip", "aria-label": `Remove ${term.text}`, onclick: () => go(searching({ q: without(state.q, term) })) },
-      term.negated ? el("b", {}, "not ") : null, `${term.key}: ${term.value} `, el("span", { "aria-hidden": "true" }, "×")))));
+  if (!found.length && !state.in) return null;
+  return el("ul", { class: "chips", "aria-label": "Filter" },
+    state.in ? chip(`root: ${state.in}`, [`root: ${state.in} `], () => go(searching({ in: "" }))) : null,
+    found.map((term) => chip(term.text, [term.negated ? el("b", {}, "not ") : null, `${term.key}: ${term.value} `], () => go(searching({ q: without(state.q, term) })))));
+}
+
+function chip(name, shown, remove) {
+  return el("li", {}, el("button", { type: "button", class: "chip", "aria-label": `Remove ${name}`, onclick: remove }, shown, el("span", { "aria-hidden": "true" }, "×")));
 }
 
 function archivedBox(state, go) {
@@ -173,7 +177,7 @@ function why(state, found) {
     show(answer);
     if (!file) return;
     try {
-      const told = await get("/search", { q: state.q, limit: state.n, why_not: file, ...filters(state) });
+      const told = await get("/search", { q: state.q, limit: state.n, why_not: file, ...scope(state) });
       show(answer, ...whyNot(told.why_not));
     } catch (problem) {
       show(answer, `${problem.message} ${problem.hint || ""}`);

@@ -1,6 +1,6 @@
 // What the page shows is in its address, all of it: so the back button goes back, and a search can be shared.
 
-const USUAL = { q: "", archived: "", n: "10", view: "", doc: "", root: "", lines: "", why: "" };
+const USUAL = { q: "", in: "", archived: "", n: "10", view: "", doc: "", root: "", lines: "", why: "" };
 
 export function current() {
   const given = new URLSearchParams(location.search);
@@ -29,4 +29,9 @@ export function searching(change) {
 // What the server is asked: the filters are in the query's own text.
 export function filters(state) {
   return { exclude_archived: state.archived ? "false" : "" };
+}
+
+// The same for a search: of several roots, one may be chosen.
+export function scope(state) {
+  return { root: state.in, ...filters(state) };
 }
