@@ -216,10 +216,7 @@ def check_belongs(root: Path, directory: Path | Address, facts: Mapping[str, Any
 
 
 def _drop_vanished(writer: Writing, plan: Plan, known: Mapping[str, Stamps], tally: _Tally) -> None:
-    if len(plan.unchanged) == len(known):  # each of them is known
-        return
-    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    gone = [path for path in known if path not in here]
+    gone = plan.gone(known)
     if gone:
         writer.remove(gone)
         tally.removed += len(gone)

@@ -50,12 +50,8 @@ def known_to(snapshot: Holding, settings: Settings) -> Known:
 def drift(root: Path, settings: Settings, known: Known) -> Drift:
     """Walk the root, and count."""
     plan = make_plan(root, settings, known.stamps)
-    here = {entry.path for entry in (*plan.changed, *plan.unchanged)}
-    return Drift(
-        **_counted(plan.changed, known, settings),
-        gone=sum(path not in here for path in known.stamps),
-        warnings=plan.warnings,
-    )
+    counts = _counted(plan.changed, known, settings)
+    return Drift(**counts, gone=len(plan.gone(known.stamps)), warnings=plan.warnings)
 
 
 def _counted(entries: Iterable[Entry], known: Known, settings: Settings) -> dict[str, int]:

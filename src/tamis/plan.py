@@ -31,6 +31,13 @@ class Plan:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
 
+    def gone(self, known: Mapping[str, Stamps]) -> list[str]:
+        """The files that are not there any more, or kept out now."""
+        if len(self.unchanged) == len(known):  # each of them is known
+            return []
+        here = {entry.path for entry in (*self.changed, *self.unchanged)}
+        return [path for path in known if path not in here]
+
 
 def make_plan(root: Path, settings: Settings, known: Mapping[str, Stamps], most: int = 0) -> Plan:
     """Walk the root and sort what is there. Reads no file. More than `most` files (0: any) are a fault."""
