@@ -64,7 +64,7 @@ def _counted(entries: Iterable[Entry], known: Known, settings: Settings) -> dict
         elif not _is_left_out(entry, left_out.get(entry.path), largest):
             counts["changed"] += 1
         else:
-            touched, read = max(entry.mtime_ns, entry.ctime_ns), known.began * 1e9
+            touched, read = entry.ctime_ns, known.began * 1e9  # the other time may be of any year
             counts["changed"] += touched > read
             counts["unsure"] += touched <= read and is_racy(touched, read)
     return counts

@@ -126,6 +126,13 @@ def test_a_change_that_keeps_size_and_time(root):
         assert [(each.severity, "touched or copied" in each.what) for each in files] == [("ok", True)]
 
 
+def test_what_was_left_out_may_be_of_any_year(root):
+    """A picture from the future is not new for ever."""
+    os.utime(root / "picture.png", (LATER, LATER))
+    with open_corpus(root, index__max_file_bytes=4_000) as corpus:
+        assert corpus.drift() == NONE
+
+
 def test_a_link_that_has_become_a_file(root):
     (root / "link.md").symlink_to("a.md")
     with open_corpus(root) as corpus:
