@@ -247,6 +247,17 @@ def test_unreachable(tmp_path):
     assert url in said.message
 
 
+def test_whoever_waits_is_told_once_for_what(server, tmp_path, caplog):
+    """The pauses between the six tries add up to some seconds."""
+    with fake_qdrant() as gone:
+        url = gone.url
+    said = run("search", "retry", str(root_of(tmp_path)), "--engine", url).exception
+    assert isinstance(said, EngineUnreachable)
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{said.message}; asking again for some seconds"
+    ]
+
+
 @pytest.mark.parametrize("key", ["sup3rsecret\r", "sup3rsecr\u00e9t"])
 def test_a_key_that_cannot_be_sent_is_not_shown(server, tmp_path, key):
     said = run("status", str(root_of(tmp_path)), "--engine", server.url, key=key).exception

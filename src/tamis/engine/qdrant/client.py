@@ -6,6 +6,7 @@ becomes a fault of our own that says what to do.
 """
 
 import json
+import logging
 import random
 import time
 import warnings
@@ -37,10 +38,13 @@ from tamis.errors import EngineFault, EngineRefused, EngineTooOld, EngineUnreach
 from tamis.model import Address
 from tamis.settings import EngineSettings
 
+log = logging.getLogger("tamis.engine")
+
 Answer = TypeVar("Answer")
 
 OLDEST: Final = (1, 19)  # the first server that counts rarity over a filter
 _TRIES: Final = 6
+_TOLD_AFTER: Final = 2  # tries that did not help, and were not worth a word
 _FIRST_PAUSE: Final = 0.2  # seconds; the sixth try comes after some six
 _LONGEST_PAUSE: Final = 30.0  # that a server may ask for
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -248,8 +252,14 @@ class Server:
                 last = number == _TRIES - 1
                 if last or not _may_pass(error):
                     raise self._fault(error) from error
+                self._tell(number, error)
                 self._pause(_pause_after(error, number))
         raise AssertionError("the loop returns or raises")
+
+    def _tell(self, number: int, error: Exception) -> None:
+        """Once, when a second is over: whoever waits wants to know for what."""
+        if number == _TOLD_AFTER:
+            log.warning("%s; asking again for some seconds", self._fault(error).message)
 
     def _check_version(self) -> None:
         told = self._asked(self._client.info).version
