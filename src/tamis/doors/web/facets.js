@@ -14,11 +14,11 @@ const opened = new Set();
 let asked = 0;
 let roots = [];
 
-// Whether these are others than before.
+// Whether there are several now, and others than before: then there is something to choose.
 export function served(names) {
   const before = roots.join("\n");
   roots = names;
-  return names.join("\n") !== before;
+  return names.length > 1 && names.join("\n") !== before;
 }
 
 export async function facets(side, state, go) {
