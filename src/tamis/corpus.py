@@ -256,6 +256,8 @@ class Corpus:
 
     def nameless(self, files: Sequence[str]) -> list[str]:
         """Those of some files' names that no document goes by."""
+        if not files:
+            return []
         with self.snapshot() as snapshot:
             return [name for name in files if not snapshot.documents(atom("file", (name,), self.names))]
 

@@ -275,9 +275,12 @@ def test_escape_clears_the_address_too(opened, shop):
     assert page.url == f"{shop}/"
 
 
+def two_roots(folder: Path) -> list[Path]:
+    return [write_files(folder / name, {"a.md": f"# A\n\nzebra of {name}\n"}) for name in ("one", "two")]
+
+
 def test_of_several_roots_a_document_says_its_own(opened, tmp_path):
-    roots = [write_files(tmp_path / name, {"a.md": f"# A\n\nzebra of {name}\n"}) for name in ("one", "two")]
-    for address in started_over(*roots):
+    for address in started_over(*two_roots(tmp_path)):
         watched = opened(address)
         page = watched.go("/?q=path:a.md")
         expect(page.locator(".card")).to_have_count(2)
@@ -288,8 +291,7 @@ def test_of_several_roots_a_document_says_its_own(opened, tmp_path):
 
 
 def test_of_several_roots_one_is_chosen(opened, tmp_path):
-    roots = [write_files(tmp_path / name, {"a.md": f"# A\n\nzebra of {name}\n"}) for name in ("one", "two")]
-    for address in started_over(*roots):
+    for address in started_over(*two_roots(tmp_path)):
         watched = opened(address)
         page = watched.go("/?q=zebra")
         expect(page.locator('.cards[data-quick="false"] .card')).to_have_count(2)

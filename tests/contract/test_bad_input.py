@@ -869,7 +869,7 @@ def test_an_index_in_a_folder_that_may_only_be_read(run, public):
 
 def test_what_is_read_without_locks_is_not_written_meanwhile(indexed, monkeypatch):
     """Half of one generation and half of the next would be no answer."""
-    monkeypatch.setattr("tamis.engine.embedded.reader.os.access", lambda *_: False)
+    monkeypatch.setattr("tamis.engine.embedded.store.os.access", lambda *_: False)
     reader = Reader(indexed / ".tamis")
     with reader.snapshot():
         pass

@@ -1,7 +1,6 @@
 """Reading: the newest generation, for any number of threads and processes."""
 
 import math
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -23,11 +22,10 @@ _MOST_IDLE: Final = 8  # connections kept for the next searches
 
 @dataclass(frozen=True, slots=True)
 class _Edition:
-    """Which file index.db is. One that is read without locks is another when it was written, or somebody is
-    at it."""
+    """Which file index.db is. One that is read without locks is another when it was written."""
 
     number: tuple[int, int]
-    unlocked: tuple[int, int, bool] | None = None
+    unlocked: tuple[int, int] | None = None
 
 
 def _edition(file: Path) -> _Edition | None:
@@ -36,9 +34,8 @@ def _edition(file: Path) -> _Edition | None:
     except FileNotFoundError:
         return None
     number = (status.st_dev, status.st_ino)
-    if os.access(file.parent, os.W_OK):
-        return _Edition(number)
-    return _Edition(number, (status.st_mtime_ns, status.st_size, file.with_name("index.db-wal").exists()))
+    is_locked = not store.is_frozen(file.parent)
+    return _Edition(number) if is_locked else _Edition(number, (status.st_mtime_ns, status.st_size))
 
 
 @contextmanager

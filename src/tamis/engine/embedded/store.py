@@ -153,15 +153,16 @@ def _connected(directory: Path) -> Connection:
 
 
 def _read_only(directory: Path) -> str:
-    alone = "&immutable=1" if _is_frozen(directory) else ""
+    alone = "&immutable=1" if is_frozen(directory) else ""
     return f"{(directory / 'index.db').absolute().as_uri()}?mode=ro{alone}"
 
 
-def _is_frozen(directory: Path) -> bool:
+def is_frozen(directory: Path) -> bool:
     """Whether we cannot write there, and nobody was about to: SQLite could not make the files that its
     readers and writers share, and would not open a database that is whole."""
-    shared = any((directory / f"index.db{end}").exists() for end in BESIDE)
-    return not shared and not os.access(directory, os.W_OK)
+    if os.access(directory, os.W_OK):
+        return False
+    return not any((directory / f"index.db{end}").exists() for end in BESIDE)
 
 
 def model_of(directory: Path) -> str:
