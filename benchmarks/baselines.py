@@ -36,23 +36,27 @@ import numpy as np
 import Stemmer
 from numpy.typing import NDArray
 
+from tamis.configuration import DEFAULT_MODEL
 from tamis.errors import BadJudgedSet, TamisError, UsageError
+from tamis.index.plan import make_plan
 from tamis.ingest.read import Source, read
-from tamis.languages import CODE_LANGUAGE, extension
+from tamis.measure.evaluate import Way
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import MAIN, scores
 from tamis.measure.study import plan
-from tamis.measure.ways import Way
-from tamis.models.embed import Embedder, load_embedder
-from tamis.models.names import DEFAULT_MODEL
-from tamis.plan import make_plan
+from tamis.models.embedders import Embedder, load_embedder
+from tamis.text.languages import CODE_LANGUAGE, extension
 
 K1, B = 1.5, 0.75  # 0.9 and 0.4 are worse on nearly all sets of long documents
 RRF_K = 60
 DEPTH = 100  # documents of each ranking that RRF reads
 PIECE, PIECES = 1000, 2  # characters; how many of a page are embedded
 PAGES = 2000  # characters of a document on average: sets of abstracts are below, sets of pages above
-CODE_SETS = {"cosqa-dev", "conala-train", "anthropic-codebase"}  # their documents have no file names
+CODE_SETS = {
+    "cosqa-dev",
+    "conala-train",
+    "anthropic-codebase",
+}  # their documents have no file names
 AT_ONCE = 256  # texts embedded between two writes of what is kept
 WAYS = ("bm25", "dense", "rrf")
 
@@ -77,12 +81,16 @@ def documents(judged: JudgedSet, given: Path) -> Documents:
     packed = _packed(given if given.is_dir() else given.parent)
     pairs = list(_published(packed) if packed else _files(judged.root))
     ids, texts = zip(*pairs, strict=True)
-    return Documents(ids, texts, judged.name in CODE_SETS if packed else _mostly_code(ids))
+    return Documents(
+        ids, texts, judged.name in CODE_SETS if packed else _mostly_code(ids)
+    )
 
 
 def _packed(folder: Path) -> Path | None:
     names = ("corpus.jsonl", "corpus.jsonl.gz")
-    places = (place / name for place in (folder, folder.absolute().parent) for name in names)
+    places = (
+        place / name for place in (folder, folder.absolute().parent) for name in names
+    )
     return next((place for place in places if place.is_file()), None)
 
 
@@ -116,7 +124,13 @@ def by_words(found: Documents, questions: Sequence[str]) -> list[Ranking]:
 
     def words(texts: Sequence[str]) -> list[list[str]]:
         prose = [prepared(text) for text in texts]
-        return bm25s.tokenize(prose, stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False)
+        return bm25s.tokenize(
+            prose,
+            stopwords="en",
+            stemmer=stemmer,
+            return_ids=False,
+            show_progress=False,
+        )
 
     index = bm25s.BM25(method="lucene", k1=K1, b=B)
     index.index(words(found.texts), show_progress=False)
@@ -143,10 +157,15 @@ def pieces(found: Documents) -> list[list[str]]:
     if average <= PAGES:
         return [[text] for text in found.texts]
     starts = range(0, PIECE * PIECES, PIECE)
-    return [[text[at : at + PIECE] for at in starts if text[at:].strip() or not at] for text in found.texts]
+    return [
+        [text[at : at + PIECE] for at in starts if text[at:].strip() or not at]
+        for text in found.texts
+    ]
 
 
-def by_meaning(parts: Sequence[Sequence[str]], asked: Vectors, vectors: Vectors) -> list[Ranking]:
+def by_meaning(
+    parts: Sequence[Sequence[str]], asked: Vectors, vectors: Vectors
+) -> list[Ranking]:
     """By the cosine of each document's best piece; vectors are of length one."""
     owners = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
     rankings = []
@@ -169,17 +188,28 @@ def fused(first: Ranking, second: Ranking) -> Ranking:
 # --- vectors that are kept ------------------------------------------------------------------
 
 
-def embedded(texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors], kept: Path) -> Vectors:
+def embedded(
+    texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors], kept: Path
+) -> Vectors:
     """A vector for each text: from the file, or made now and written there every few hundred."""
-    keys = [hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest() for text in texts]
+    keys = [
+        hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        for text in texts
+    ]
     known = _read(kept)
-    wanted = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    wanted = {
+        key: text for key, text in zip(keys, texts, strict=True) if key not in known
+    }
     new = list(wanted)
     for start in range(0, len(new), AT_ONCE):
         some = new[start : start + AT_ONCE]
         known.update(zip(some, embed([wanted[key] for key in some]), strict=True))
         _write(kept, known)
-        print(f"{kept.stem}: {start + len(some)} of {len(new)} embedded", file=sys.stderr, flush=True)
+        print(
+            f"{kept.stem}: {start + len(some)} of {len(new)} embedded",
+            file=sys.stderr,
+            flush=True,
+        )
     return np.array([known[key] for key in keys], np.float32)
 
 
@@ -192,50 +222,85 @@ def _read(kept: Path) -> dict[str, Vectors]:
 
 def _write(kept: Path, vectors: dict[str, Vectors]) -> None:
     unfinished = kept.with_suffix(".unfinished.npz")
-    np.savez(unfinished, keys=np.array(list(vectors)), vectors=np.array(list(vectors.values()), np.float32))
+    np.savez(
+        unfinished,
+        keys=np.array(list(vectors)),
+        vectors=np.array(list(vectors.values()), np.float32),
+    )
     unfinished.replace(kept)
 
 
 # --- one set after the other ----------------------------------------------------------------
 
 
-def measure(given: Path, tree: Path | None, embedder: Embedder, work: Path, most: int) -> list[dict]:
+def measure(
+    given: Path, tree: Path | None, embedder: Embedder, work: Path, most: int
+) -> list[dict]:
     """What `tamis eval --json` has of a set, for each of the three ways."""
     judged, place = open_judged(given, work, tree, most)
     if not judged.questions:
-        raise BadJudgedSet(f"{judged.name} has no question left to ask", hint="are its documents there?")
+        raise BadJudgedSet(
+            f"{judged.name} has no question left to ask",
+            hint="are its documents there?",
+        )
     place.mkdir(parents=True, exist_ok=True)
     found = documents(judged, given)
     questions = [asked.text for asked in judged.questions]
     parts = pieces(found)
     flat = [piece for each in parts for piece in each]
     mark = re.sub(r"\W+", "_", f"{embedder.name}-{embedder.fingerprint}")[:60]
-    asked = embedded(questions, lambda some: _asked(embedder, some), place / f"questions-{mark}.npz")
+    asked = embedded(
+        questions, lambda some: _asked(embedder, some), place / f"questions-{mark}.npz"
+    )
     vectors = embedded(flat, embedder.embed_passages, place / f"pieces-{mark}.npz")
     words, meaning = by_words(found, questions), by_meaning(parts, asked, vectors)
     both = [fused(*each) for each in zip(words, meaning, strict=True)]
-    return [_result(judged, found, way, each) for way, each in zip(WAYS, (words, meaning, both), strict=True)]
+    return [
+        _result(judged, found, way, each)
+        for way, each in zip(WAYS, (words, meaning, both), strict=True)
+    ]
 
 
 def _asked(embedder: Embedder, questions: Sequence[str]) -> Vectors:
     return np.array([embedder.embed_query(text) for text in questions], np.float32)
 
 
-def _result(judged: JudgedSet, found: Documents, way: str, rankings: Sequence[Ranking]) -> dict:
+def _result(
+    judged: JudgedSet, found: Documents, way: str, rankings: Sequence[Ranking]
+) -> dict:
     asked = []
     for question, ranking in zip(judged.questions, rankings, strict=True):
         ranked = [found.ids[at] for at in ranking[:10]]
-        asked.append({"id": question.id, "ranked": ranked, "scores": scores(ranked, question.grades)})
-    mean = {name: float(np.mean([one["scores"][name] for one in asked])) for name in asked[0]["scores"]}
-    return {"set": judged.name, "config": way, "documents": len(found.ids), "scores": mean, "asked": asked}
+        asked.append(
+            {
+                "id": question.id,
+                "ranked": ranked,
+                "scores": scores(ranked, question.grades),
+            }
+        )
+    mean = {
+        name: float(np.mean([one["scores"][name] for one in asked]))
+        for name in asked[0]["scores"]
+    }
+    return {
+        "set": judged.name,
+        "config": way,
+        "documents": len(found.ids),
+        "scores": mean,
+        "asked": asked,
+    }
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("sets", nargs="+", metavar="SET")
     arguments.add_argument("--corpus", help="the documents of sets that come without")
     arguments.add_argument("--model", default=DEFAULT_MODEL)
-    arguments.add_argument("--queries", type=int, default=0, help="at most N questions of a set")
+    arguments.add_argument(
+        "--queries", type=int, default=0, help="at most N questions of a set"
+    )
     arguments.add_argument("--work", type=Path, help="keep vectors here")
     arguments.add_argument("--json", action="store_true")
     given = arguments.parse_args()
@@ -254,11 +319,18 @@ def main() -> int:
 def _measured(given: argparse.Namespace, work: Path) -> list[dict]:
     embedder = load_embedder(given.model)
     if embedder is None:
-        raise UsageError("the dense baseline needs a model", hint=f"without --model it is {DEFAULT_MODEL}")
+        raise UsageError(
+            "the dense baseline needs a model",
+            hint=f"without --model it is {DEFAULT_MODEL}",
+        )
     results: list[dict] = []
     for each, tree in plan(given.sets, (), tree=given.corpus).sets:
         results += measure(each, tree, embedder, work, given.queries)
-        print(_line(results[-3:]), file=sys.stderr if given.json else sys.stdout, flush=True)
+        print(
+            _line(results[-3:]),
+            file=sys.stderr if given.json else sys.stdout,
+            flush=True,
+        )
     return results
 
 
@@ -270,8 +342,13 @@ def _line(results: Sequence[dict]) -> str:
 
 
 def _means(results: Sequence[dict]) -> str:
-    means = {way: np.mean([one["scores"][MAIN] for one in results if one["config"] == way]) for way in WAYS}
-    return f"{'mean of sets':<26}{'':>32}" + "  ".join(f"{way} {mean:.3f}" for way, mean in means.items())
+    means = {
+        way: np.mean([one["scores"][MAIN] for one in results if one["config"] == way])
+        for way in WAYS
+    }
+    return f"{'mean of sets':<26}{'':>32}" + "  ".join(
+        f"{way} {mean:.3f}" for way, mean in means.items()
+    )
 
 
 if __name__ == "__main__":

@@ -19,28 +19,34 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis.arguments import LONGEST_QUERY, query_text
+from tamis.configuration import DEFAULT_MODEL
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
+from tamis.index.plan import recipe
+from tamis.measure.evaluate import Way
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.study import plan
-from tamis.measure.ways import Way
-from tamis.models.names import DEFAULT_MODEL
-from tamis.plan import recipe
+from tamis.request import LONGEST_QUERY, query_text
 
 SEED = 1
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("sets", nargs="+", metavar="SET")
     arguments.add_argument("--model", default=DEFAULT_MODEL)
-    arguments.add_argument("--queries", type=int, default=40, help="questions of each kind for a set")
+    arguments.add_argument(
+        "--queries", type=int, default=40, help="questions of each kind for a set"
+    )
     arguments.add_argument("--least", type=float, default=0.3)
     arguments.add_argument("--work", type=Path, help="keep files and indexes here")
     given = arguments.parse_args()
     if len(given.sets) < 2:
-        arguments.error("give two sets or more: the questions of the others are the unrelated ones")
+        arguments.error(
+            "give two sets or more: the questions of the others are the unrelated ones"
+        )
     try:
         with tempfile.TemporaryDirectory() as scratch:
             _report(given, given.work or Path(scratch))
@@ -50,12 +56,26 @@ def main() -> int:
 
 
 def _report(given: argparse.Namespace, work: Path) -> None:
-    opened = [open_judged(folder, work, tree) for folder, tree in plan(given.sets, ()).sets]
-    print(f"{'set':<24}{'own answered':>14}{'others answered':>17}   cosines of own and of others, 5/50/95 %")
-    rows = [_measured(judged, place, [other for other, _ in opened], given) for judged, place in opened]
+    opened = [
+        open_judged(folder, work, tree) for folder, tree in plan(given.sets, ()).sets
+    ]
+    print(
+        f"{'set':<24}{'own answered':>14}{'others answered':>17}   cosines of own and of others, 5/50/95 %"
+    )
+    rows = [
+        _measured(judged, place, [other for other, _ in opened], given)
+        for judged, place in opened
+    ]
     for (judged, _), (own, others) in zip(opened, rows, strict=True):
         print(_line(judged.name, own, others, given.least))
-    print(_line("all", np.vstack([own for own, _ in rows]), np.vstack([o for _, o in rows]), given.least))
+    print(
+        _line(
+            "all",
+            np.vstack([own for own, _ in rows]),
+            np.vstack([o for _, o in rows]),
+            given.least,
+        )
+    )
 
 
 def _measured(
@@ -63,14 +83,26 @@ def _measured(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Best score and best cosine for the set's own questions, and for those of the others."""
     chosen = random.Random(SEED)
-    foreign = [asked.text for other in sets if other.name != judged.name for asked in other.questions]
+    foreign = [
+        asked.text
+        for other in sets
+        if other.name != judged.name
+        for asked in other.questions
+    ]
     own = [asked.text for asked in judged.questions]
     settings = Way("default").settings(given.model)
-    with Corpus(judged.root, place / f"index-{settings.model.name}-{recipe(settings)}", settings) as corpus:
+    with Corpus(
+        judged.root, place / f"index-{settings.model.name}-{recipe(settings)}", settings
+    ) as corpus:
         corpus.refresh()
         print(f"{judged.name}: indexed", file=sys.stderr)
         return tuple(
-            np.array([_best(corpus, text) for text in chosen.sample(texts, min(given.queries, len(texts)))])
+            np.array(
+                [
+                    _best(corpus, text)
+                    for text in chosen.sample(texts, min(given.queries, len(texts)))
+                ]
+            )
             for texts in (own, foreign)
         )  # type: ignore[return-value]
 
@@ -78,8 +110,15 @@ def _measured(
 def _best(corpus: Corpus, text: str) -> tuple[float, float]:
     question = corpus.question(query_text(text.strip()[:LONGEST_QUERY]))
     results = corpus.ask(text, question).results
-    cosines = [each.score for result in results for each in result.evidence if each.lane == "meaning"]
-    return max((result.score for result in results), default=0.0), max(cosines, default=0.0)
+    cosines = [
+        each.score
+        for result in results
+        for each in result.evidence
+        if each.lane == "meaning"
+    ]
+    return max((result.score for result in results), default=0.0), max(
+        cosines, default=0.0
+    )
 
 
 def _line(name: str, own: np.ndarray, others: np.ndarray, least: float) -> str:
@@ -87,7 +126,9 @@ def _line(name: str, own: np.ndarray, others: np.ndarray, least: float) -> str:
         return f"{int((found[:, 0] >= least).sum())} of {len(found)}"
 
     def cosines(found: np.ndarray) -> str:
-        return "/".join(f"{value:.2f}" for value in np.percentile(found[:, 1], [5, 50, 95]))
+        return "/".join(
+            f"{value:.2f}" for value in np.percentile(found[:, 1], [5, 50, 95])
+        )
 
     return f"{name:<24}{answered(own):>14}{answered(others):>17}   {cosines(own)}  {cosines(others)}"
 

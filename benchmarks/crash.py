@@ -42,18 +42,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import tamis.build
-import tamis.engine.embedded.writer
-import tamis.fill
-import tamis.models.loaded
+import tamis.index.build
+import tamis.index.embed_pending
+import tamis.index.embedded.writer
+import tamis.models.embedders
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.engine.embedded.arrays import Truncated
 from tamis.errors import IndexDamaged, IndexMissing
 from tamis.failpoints import POINTS, arm
-from tamis.health import Health
+from tamis.index.doctor.health import Health
+from tamis.index.embedded.arrays import Truncated
 from tamis.models.hashing import HashingEmbedder  # noqa: F401 - before the first fork
-from tamis.text import content_hash
+from tamis.text.words import content_hash
 from wholeness import WORDS, Pages, answers, complaints, content_of, differences
 
 FILES = 12
@@ -61,26 +61,33 @@ READERS = 1
 ASKED = 0.25  # how often questions are asked as well: they cost more than all the rest
 PAUSE = 0.15  # seconds between two looks of a reader
 LONGEST = 60.0  # seconds; an operation that takes longer hangs
-_LATER = {"pending", "files", "orphans", "concepts"}  # checks whose warnings are for the next run
+_LATER = {
+    "pending",
+    "files",
+    "orphans",
+    "concepts",
+}  # checks whose warnings are for the next run
 DAMAGED = {"mend", "replace", "discard"}
 
 
 def make_small() -> None:
     """Small batches: a run over a few pages is many commits and some merges. And vectors are kept."""
-    tamis.build._BATCH_CHUNKS = 12
-    tamis.build._FIRST_SECONDS = tamis.build._BATCH_SECONDS = LONGEST
-    tamis.build.PORTION = tamis.fill.PORTION = 6
-    tamis.build._AT_ONCE = 1_500
-    tamis.fill._SECONDS = 0.0
-    tamis.engine.embedded.writer._MOST_SEGMENTS = 5
-    tamis.engine.embedded.writer._MOST_AFTER_RUN = 3
-    tamis.models.loaded.QUICK_MODEL = ""
+    tamis.index.build._BATCH_CHUNKS = 12
+    tamis.index.build._FIRST_SECONDS = tamis.index.build._BATCH_SECONDS = LONGEST
+    tamis.index.build.PORTION = tamis.index.embed_pending.PORTION = 6
+    tamis.index.build._AT_ONCE = 1_500
+    tamis.index.embed_pending._SECONDS = 0.0
+    tamis.index.embedded.writer._MOST_SEGMENTS = 5
+    tamis.index.embedded.writer._MOST_AFTER_RUN = 3
+    tamis.models.embedders.QUICK_MODEL = ""
 
 
 def corpus_over(root: Path, directory: Path) -> Corpus:
     flags = {"model.name": "hashing", "search.query_expansion_enabled": True}
     flags |= {"search.query_expansion_min_frequency": 3, "index.git_times": False}
-    return Corpus(root, directory, load(root, flags, environment={"HOME": "/nonexistent"}))
+    return Corpus(
+        root, directory, load(root, flags, environment={"HOME": "/nonexistent"})
+    )
 
 
 # --- One operation ----------------------------------------------------------------------------------
@@ -101,7 +108,9 @@ def damage_a_document(directory: Path, dice: random.Random) -> None:
     if dice.random() < 0.5:
         flip(dice.choice(sorted((directory / "segments").glob("*/words.bin"))), dice)
         return
-    with closing(sqlite3.connect(directory / "index.db", isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(directory / "index.db", isolation_level=None)
+    ) as connection:
         connection.execute(
             "UPDATE chunks SET content = content || ' more' WHERE id = (SELECT min(id) FROM chunks)"
         )
@@ -109,9 +118,13 @@ def damage_a_document(directory: Path, dice: random.Random) -> None:
 
 def damage_the_database(directory: Path, dice: random.Random) -> None:
     """A page of index.db that is noise."""
-    with closing(sqlite3.connect(directory / "index.db", isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(directory / "index.db", isolation_level=None)
+    ) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunks'").fetchone()
+        (page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'chunks'"
+        ).fetchone()
     with (directory / "index.db").open("r+b") as file:
         file.seek((page - 1) * 4096)
         file.write(dice.randbytes(4096))
@@ -157,12 +170,16 @@ class Kill:
 class Ended:
     killed: bool
     seconds: float
-    generations: list[tuple[str, int]]  # identity and generation of what was committed, as the child saw them
+    generations: list[
+        tuple[str, int]
+    ]  # identity and generation of what was committed, as the child saw them
     reached: Counter[str]
     fault: str
 
 
-def run_and_kill(corpus_of: Callable[[], Corpus], run: Callable[[Corpus], object], kill: Kill) -> Ended:
+def run_and_kill(
+    corpus_of: Callable[[], Corpus], run: Callable[[Corpus], object], kill: Kill
+) -> Ended:
     """Run an operation in a child that shares nothing but the imports."""
     told, telling = os.pipe()
     began = time.monotonic()
@@ -184,7 +201,12 @@ def run_and_kill(corpus_of: Callable[[], Corpus], run: Callable[[Corpus], object
     )
 
 
-def _child(telling: int, corpus_of: Callable[[], Corpus], run: Callable[[Corpus], object], kill: Kill) -> int:
+def _child(
+    telling: int,
+    corpus_of: Callable[[], Corpus],
+    run: Callable[[Corpus], object],
+    kill: Kill,
+) -> int:
     def tell(**what: Any) -> None:
         os.write(telling, json.dumps(what).encode() + b"\n")
 
@@ -199,7 +221,9 @@ def _child(telling: int, corpus_of: Callable[[], Corpus], run: Callable[[Corpus]
     return 0
 
 
-def _acting(directory: Path, tell: Callable[..., None], kill: Kill) -> Callable[[str], None]:
+def _acting(
+    directory: Path, tell: Callable[..., None], kill: Kill
+) -> Callable[[str], None]:
     seen: Counter[str] = Counter()
 
     def act(point: str) -> None:
@@ -254,13 +278,19 @@ class Readers:
 
     def point_at(self, root: Path, directory: Path, state: str) -> None:
         aside = self.place.with_suffix(".new")
-        aside.write_text(json.dumps([str(root), str(directory), state]), encoding="utf-8")
+        aside.write_text(
+            json.dumps([str(root), str(directory), state]), encoding="utf-8"
+        )
         aside.replace(self.place)
 
     def end(self) -> tuple[Counter[str], list[str]]:
         self.place.unlink(missing_ok=True)
         codes = [_wait(child, time.monotonic() + LONGEST) for child in self.children]
-        told = [json.loads(outcome.read_text("utf-8")) for outcome in self.outcomes if outcome.exists()]
+        told = [
+            json.loads(outcome.read_text("utf-8"))
+            for outcome in self.outcomes
+            if outcome.exists()
+        ]
         counts: Counter[str] = sum((Counter(counts) for counts, _ in told), Counter())
         wrong = [each for _, complaints in told for each in complaints]
         return counts, wrong + [f"a reader ended with {code}" for code in codes if code]
@@ -287,7 +317,11 @@ def _read(place: Path, outcome: Path, dice: random.Random) -> int:
                 seen.add((asked[1], opened[1].state().generation))
                 counts["looks"] += 1
             except (IndexMissing, IndexDamaged) as error:
-                found = [] if _may(place, asked, error) else [f"{type(error).__name__}: {error}"]
+                found = (
+                    []
+                    if _may(place, asked, error)
+                    else [f"{type(error).__name__}: {error}"]
+                )
                 counts["told so"] += not found
             except Exception:  # noqa: BLE001 - every fault is what this looks for
                 found = [traceback.format_exc()]
@@ -325,7 +359,9 @@ class Outcome:
 
     kills: Counter[str] = field(default_factory=Counter)  # by operation and point
     attempts: int = 0
-    findings: Counter[str] = field(default_factory=Counter)  # of the doctor right after a kill
+    findings: Counter[str] = field(
+        default_factory=Counter
+    )  # of the doctor right after a kill
     losses: list[str] = field(default_factory=list)
     reached: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -337,7 +373,9 @@ class World:
         self.dice, self.readers, self.place = dice, readers, place
         self.pages = Pages(place / "root", dice, FILES)
         self.number = 0
-        self.compared: list[tuple[str, int]] = []  # the pages that the index to compare with was made of
+        self.compared: list[
+            tuple[str, int]
+        ] = []  # the pages that the index to compare with was made of
         self.directory = self._next()
         self.fill()
 
@@ -394,7 +432,11 @@ class World:
 
 
 def problems(health: Health) -> list[str]:
-    return [f"{each.check}: {each.what}" for each in health.findings if each.severity in ("warning", "fault")]
+    return [
+        f"{each.check}: {each.what}"
+        for each in health.findings
+        if each.severity in ("warning", "fault")
+    ]
 
 
 def attempt(world: World, name: str, kill: Kill, outcome: Outcome) -> bool:
@@ -402,11 +444,18 @@ def attempt(world: World, name: str, kill: Kill, outcome: Outcome) -> bool:
     world.prepare(name)
     before, facts = world.held(), facts_of(world.directory)
     there = (file for file in world.root.rglob("*") if file.is_file())
-    hashes = {file.relative_to(world.root).as_posix(): content_hash(file.read_bytes()) for file in there}
+    hashes = {
+        file.relative_to(world.root).as_posix(): content_hash(file.read_bytes())
+        for file in there
+    }
     ended = run_and_kill(world.open, OPERATIONS[name].run, kill)
     outcome.attempts += 1
     outcome.reached.setdefault(name, Counter()).update(ended.reached)
-    told = [(facts["identity"], facts["generation"])] if facts and name not in DAMAGED else []
+    told = (
+        [(facts["identity"], facts["generation"])]
+        if facts and name not in DAMAGED
+        else []
+    )
     wrong = [ended.fault] if ended.fault else []
     if ended.killed:
         outcome.kills[f"{name} at {kill.point or 'a random moment'}"] += 1
@@ -420,16 +469,29 @@ def attempt(world: World, name: str, kill: Kill, outcome: Outcome) -> bool:
 
 
 def _after(
-    world: World, name: str, before: Any, pages: dict[str, bytes], told: list[Any], outcome: Outcome
+    world: World,
+    name: str,
+    before: Any,
+    pages: dict[str, bytes],
+    told: list[Any],
+    outcome: Outcome,
 ) -> list[str]:
     """What is wrong right after a kill."""
     damaged, wrong = name in DAMAGED, []
     facts, now = facts_of(world.directory), world.held()
     if now is None:
-        return [] if damaged or (name == "index" and not told) else ["there is no index that opens"]
-    same = [generation for identity, generation in told if identity == facts["identity"]]
+        return (
+            []
+            if damaged or (name == "index" and not told)
+            else ["there is no index that opens"]
+        )
+    same = [
+        generation for identity, generation in told if identity == facts["identity"]
+    ]
     if same and facts["generation"] < max(same):
-        wrong.append(f"generation {max(same)} was told, and there is {facts['generation']}")
+        wrong.append(
+            f"generation {max(same)} was told, and there is {facts['generation']}"
+        )
     if told and not same and not damaged:
         wrong.append("the index is another one")
     with world.open() as corpus:
@@ -437,34 +499,63 @@ def _after(
         if not damaged:
             wrong += complaints(corpus)
             wrong += _strange(before or {}, now, pages)
-    outcome.findings.update(each.check for each in found.findings if each.severity in ("warning", "fault"))
-    bad = [each for each in found.findings if each.severity == "fault" or each.severity == "warning"]
+    outcome.findings.update(
+        each.check for each in found.findings if each.severity in ("warning", "fault")
+    )
+    bad = [
+        each
+        for each in found.findings
+        if each.severity == "fault" or each.severity == "warning"
+    ]
     bad = [each for each in bad if each.check not in _LATER or each.severity == "fault"]
-    wrong += [f"the doctor says {each.check}: {each.what}" for each in bad if not damaged]
+    wrong += [
+        f"the doctor says {each.check}: {each.what}" for each in bad if not damaged
+    ]
     if name == "rebuild" and now != before:
         with world.anew() as anew:
             other = differences(now, content_of(anew.directory))
-        wrong += [f"a rebuild that is neither old nor new: {each}" for each in other[:3]]
+        wrong += [
+            f"a rebuild that is neither old nor new: {each}" for each in other[:3]
+        ]
     return wrong
 
 
-def _strange(before: dict[str, Any], now: dict[str, Any], pages: dict[str, bytes]) -> list[str]:
+def _strange(
+    before: dict[str, Any], now: dict[str, Any], pages: dict[str, bytes]
+) -> list[str]:
     """Documents that are gone though their pages are as they were, or that are what no page has been."""
-    old, new = ({path: own["document"][4] for path, own in held.items()} for held in (before, now))
-    lost = [path for path, known in old.items() if pages.get(path) == known and path not in new]
-    never = [path for path, known in new.items() if known not in (old.get(path), pages.get(path))]
-    return [f"{path} is lost" for path in lost] + [f"{path} was never so" for path in never]
+    old, new = (
+        {path: own["document"][4] for path, own in held.items()}
+        for held in (before, now)
+    )
+    lost = [
+        path
+        for path, known in old.items()
+        if pages.get(path) == known and path not in new
+    ]
+    never = [
+        path
+        for path, known in new.items()
+        if known not in (old.get(path), pages.get(path))
+    ]
+    return [f"{path} is lost" for path in lost] + [
+        f"{path} was never so" for path in never
+    ]
 
 
 def _next_run(world: World, name: str) -> list[str]:
     """What is wrong after a run that nothing stops."""
-    ended = run_and_kill(world.open, _repaired if name in DAMAGED else Corpus.refresh, Kill())
+    ended = run_and_kill(
+        world.open, _repaired if name in DAMAGED else Corpus.refresh, Kill()
+    )
     if ended.fault or ended.killed:
         return [f"the next run failed: {ended.fault or 'it hangs'}"]
     with world.open() as corpus, world.anew() as anew:
         if name in DAMAGED:
             world.readers.point_at(world.root, world.directory, "whole")
-        wrong = [f"after the next run, {each}" for each in problems(corpus.check(full=True))]
+        wrong = [
+            f"after the next run, {each}" for each in problems(corpus.check(full=True))
+        ]
         other = differences(content_of(corpus.directory), content_of(anew.directory))
         wrong += [f"after the next run, {each}" for each in other[:3]]
         asked = world.dice.sample(WORDS, 1) if world.dice.random() < ASKED else []
@@ -493,16 +584,25 @@ def campaign(home: Path, kills: int, seed: int, first: str = "") -> dict[str, An
     try:
         world = World(home, dice, readers)
         usual = {name: profile(world, name) for name in OPERATIONS}
-        turns = [(name, point) for name, (reached, _) in usual.items() for point in POINTS if reached[point]]
+        turns = [
+            (name, point)
+            for name, (reached, _) in usual.items()
+            for point in POINTS
+            if reached[point]
+        ]
         due = {"every": list(turns), "each": _one_each(turns, dice), "": []}[first]
         kills += len(due)
         while sum(outcome.kills.values()) < kills:
             _attempt_next(world, usual, turns, due, outcome)
             if outcome.attempts % 50 == 0:
-                print(f"{sum(outcome.kills.values())} kills", file=sys.stderr, flush=True)
+                print(
+                    f"{sum(outcome.kills.values())} kills", file=sys.stderr, flush=True
+                )
     finally:
         counts, wrong = readers.end()
-    reached = sum((each for each, _ in usual.values()), sum(outcome.reached.values(), Counter()))
+    reached = sum(
+        (each for each, _ in usual.values()), sum(outcome.reached.values(), Counter())
+    )
     return {
         "seed": seed, "kills": sum(outcome.kills.values()), "attempts": outcome.attempts,
         "at_points": sum(count for what, count in outcome.kills.items() if "random" not in what),
@@ -521,7 +621,9 @@ def campaign(home: Path, kills: int, seed: int, first: str = "") -> dict[str, An
     }  # fmt: skip
 
 
-def _one_each(turns: list[tuple[str, str]], dice: random.Random) -> list[tuple[str, str]]:
+def _one_each(
+    turns: list[tuple[str, str]], dice: random.Random
+) -> list[tuple[str, str]]:
     """An operation for each point, by lot."""
     names = {point: [name for name, own in turns if own == point] for _, point in turns}
     return [(dice.choice(own), point) for point, own in names.items()]
@@ -542,7 +644,9 @@ def _attempt_next(
             due.insert(0, (name, point))  # this once it had nothing to do there
     elif dice.random() < 0.5:
         name, point = dice.choice(turns)
-        attempt(world, name, Kill(point, dice.randint(1, usual[name][0][point])), outcome)
+        attempt(
+            world, name, Kill(point, dice.randint(1, usual[name][0][point])), outcome
+        )
     else:
         name = dice.choice(tuple(OPERATIONS))
         attempt(world, name, Kill(after=dice.random() * usual[name][1]), outcome)

@@ -32,28 +32,36 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import clusters
 from conftest import test_settings
-from tamis import filters as f
 from tamis.corpus import Corpus
-from tamis.engine.qdrant import points as p
-from tamis.engine.qdrant.native import searchable
+from tamis.index.migrate import copy
+from tamis.index.qdrant import points as p
+from tamis.index.qdrant.native import searchable
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import ndcg
-from tamis.migrate import copy
 from tamis.model import Facts, Found
 from tamis.progress import Silent
+from tamis.query import filters as f
 
 ANSWER = 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--points", type=int, default=0, help="measure the size of this many points")
+    parser.add_argument(
+        "--points", type=int, default=0, help="measure the size of this many points"
+    )
     parser.add_argument("--model", default="hashing")
     parser.add_argument("--filters", type=int, default=300)
-    parser.add_argument("--questions", type=int, default=100, help="of the set, at most")
     parser.add_argument(
-        "--approximate", action="store_true", help="the cluster's own scores, engine.exact=false"
+        "--questions", type=int, default=100, help="of the set, at most"
+    )
+    parser.add_argument(
+        "--approximate",
+        action="store_true",
+        help="the cluster's own scores, engine.exact=false",
     )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tamis-engines-") as work:
@@ -73,12 +81,19 @@ def compare(judged: JudgedSet, place: Path, given: argparse.Namespace) -> None:
         print(f"{here.state().documents} documents, {here.state().chunks} chunks, model {given.model}; "
               f"indexed in {time.process_time() - began:.1f} CPU s")  # fmt: skip
         began = time.process_time()
-        index = clusters.index_on(points, exact=not given.approximate, dimension=lambda: _width(here))
+        index = clusters.index_on(
+            points, exact=not given.approximate, dimension=lambda: _width(here)
+        )
         copy(here._reader, index, judged.root, settings, Silent())
         points.shard.flush()
         spent, chunks = time.process_time() - began, here.state().chunks
-        there_bytes, here_bytes = _bytes(points._folder) / chunks, _bytes(place / "index") / chunks
-        print(f"copied in {spent:.1f} CPU s; {there_bytes:.0f} bytes a chunk there, {here_bytes:.0f} here")
+        there_bytes, here_bytes = (
+            _bytes(points._folder) / chunks,
+            _bytes(place / "index") / chunks,
+        )
+        print(
+            f"copied in {spent:.1f} CPU s; {there_bytes:.0f} bytes a chunk there, {here_bytes:.0f} here"
+        )
         print("; ".join(_terms(points)))
         with Corpus(judged.root, place / "index", settings, index=index) as there:
             random_filters(here, there, judged, given.filters)
@@ -94,7 +109,10 @@ def random_filters(here: Corpus, there: Corpus, judged: JudgedSet, count: int) -
     taus: list[float] = []
     times = [0.0, 0.0]
     for number in range(count):
-        chosen, asked = random_filter(dice, documents), judged.questions[number % len(judged.questions)]
+        chosen, asked = (
+            random_filter(dice, documents),
+            judged.questions[number % len(judged.questions)],
+        )
         counts, found = [], []
         for at, corpus in enumerate((here, there)):
             with corpus.snapshot() as snapshot:
@@ -107,14 +125,21 @@ def random_filters(here: Corpus, there: Corpus, judged: JudgedSet, count: int) -
         same_rows += counts[0] == counts[1]
         same_sets += set(one) == set(two)
         same_order += one == two
-        same_scores += [r.score for r in found[0].results] == [r.score for r in found[1].results]
+        same_scores += [r.score for r in found[0].results] == [
+            r.score for r in found[1].results
+        ]
         answered += bool(one)
         if len(one) > 1 and set(one) == set(two):
-            taus.append(kendalltau(range(len(one)), [two.index(each) for each in one]).statistic)
+            taus.append(
+                kendalltau(range(len(one)), [two.index(each) for each in one]).statistic
+            )
     print(f"{count} random filters ({answered} with an answer): allowed rows equal {same_rows}, "
           f"the same {ANSWER} best {same_sets}, in the same order {same_order}, "
           f"with the same scores to the last bit {same_scores}")  # fmt: skip
-    mean, (ours, theirs) = sum(taus) / len(taus), (1000 * spent / count for spent in times)
+    mean, (ours, theirs) = (
+        sum(taus) / len(taus),
+        (1000 * spent / count for spent in times),
+    )
     print(f"Kendall's tau of the order: mean {mean:.4f}, least {min(taus):.4f}")
     print(f"CPU ms a question: {ours:.1f} here, {theirs:.1f} there")
 
@@ -125,10 +150,14 @@ def quality(here: Corpus, there: Corpus, judged: JudgedSet) -> None:
         scores = []
         for asked in judged.questions:
             found = ask(corpus, asked.text, f.EVERYTHING, per_document=1)
-            ranked = [judged.ids.get(result.path, result.path) for result in found.results]
+            ranked = [
+                judged.ids.get(result.path, result.path) for result in found.results
+            ]
             scores.append(ndcg(ranked, asked.grades, ANSWER))
         means.append(sum(scores) / len(scores))
-    print(f"nDCG@10 over {len(judged.questions)} questions: {means[0]:.4f} here, {means[1]:.4f} there")
+    print(
+        f"nDCG@10 over {len(judged.questions)} questions: {means[0]:.4f} here, {means[1]:.4f} there"
+    )
 
 
 def selective(here: Corpus, there: Corpus, judged: JudgedSet) -> None:
@@ -145,12 +174,21 @@ def selective(here: Corpus, there: Corpus, judged: JudgedSet) -> None:
             found = ask(there, question.text, chosen, per_document=1)
             short += len(found.results) < min(ANSWER, eligible)
             asked += 1
-        print(f"filters that keep {share:.1%} of the documents: {asked - short} of {asked} answers are full")
+        print(
+            f"filters that keep {share:.1%} of the documents: {asked - short} of {asked} answers are full"
+        )
 
 
 def ask(corpus: Corpus, text: str, filter: f.Filter, per_document: int = 0) -> Found:
-    question = replace(corpus.question(text), filter=filter, limit=ANSWER, max_chunks_per_doc=per_document)
-    kept = replace(question.settings, content_dedup_enabled=False, ngram_dedup_enabled=False)
+    question = replace(
+        corpus.question(text),
+        filter=filter,
+        limit=ANSWER,
+        max_chunks_per_doc=per_document,
+    )
+    kept = replace(
+        question.settings, content_dedup_enabled=False, ngram_dedup_enabled=False
+    )
     return corpus.ask(text, replace(question, settings=kept))
 
 
@@ -158,9 +196,13 @@ def places(found: Found) -> list[str]:
     return [result.chunk_id for result in found.results]
 
 
-def random_filter(dice: random.Random, documents: Sequence[Facts], depth: int = 2) -> f.Filter:
+def random_filter(
+    dice: random.Random, documents: Sequence[Facts], depth: int = 2
+) -> f.Filter:
     if depth and dice.random() < 0.5:
-        inner = tuple(random_filter(dice, documents, depth - 1) for _ in range(dice.randint(1, 3)))
+        inner = tuple(
+            random_filter(dice, documents, depth - 1) for _ in range(dice.randint(1, 3))
+        )
         return dice.choice((f.And(inner), f.Or(inner), f.Not(inner[0])))
     one = dice.choice(documents)
     folder, _, name = one.path.rpartition("/")
@@ -176,7 +218,12 @@ def random_filter(dice: random.Random, documents: Sequence[Facts], depth: int = 
     return ~dice.choice(atoms) if dice.random() < 0.4 else dice.choice(atoms)
 
 
-DIMENSION, WORD_TERMS, CODE_TERMS, CHARACTERS = 384, 33, 13, 700  # as measured on a vault of notes
+DIMENSION, WORD_TERMS, CODE_TERMS, CHARACTERS = (
+    384,
+    33,
+    13,
+    700,
+)  # as measured on a vault of notes
 
 
 def sizes(work: Path, count: int) -> None:
@@ -197,7 +244,10 @@ def sizes(work: Path, count: int) -> None:
 
 
 def _point(dice: np.random.Generator, number: int) -> p.Point:
-    path, words = f"folder{number // 400}/file{number // 10}.md", dice.zipf(1.3, CHARACTERS // 7) % 50_000
+    path, words = (
+        f"folder{number // 400}/file{number // 10}.md",
+        dice.zipf(1.3, CHARACTERS // 7) % 50_000,
+    )
     payload = {
         "kind": "chunk",
         "root": "notes",
@@ -205,8 +255,13 @@ def _point(dice: np.random.Generator, number: int) -> p.Point:
         "fileHash": f"{number:064x}",
         "chunkId": str(number % 10),
     }
-    payload |= searchable(Facts(path, frozenset({"notes"}), "", "", float(number)), f.Archived(()))
-    payload |= {"content": " ".join(f"w{word:05}" for word in words), "chunk_type": "documentation"}
+    payload |= searchable(
+        Facts(path, frozenset({"notes"}), "", "", float(number)), f.Archived(())
+    )
+    payload |= {
+        "content": " ".join(f"w{word:05}" for word in words),
+        "chunk_type": "documentation",
+    }
     payload |= {
         "header_path": "Some > Headings > Above",
         "start_line": 1,
@@ -214,7 +269,10 @@ def _point(dice: np.random.Generator, number: int) -> p.Point:
         "title": f"file {number // 10}",
     }
     vector = dice.standard_normal(DIMENSION).astype(np.float32)
-    terms = [{int(each): 1.5 for each in dice.zipf(1.2, size) % 2**31} for size in (WORD_TERMS, CODE_TERMS)]
+    terms = [
+        {int(each): 1.5 for each in dice.zipf(1.2, size) % 2**31}
+        for size in (WORD_TERMS, CODE_TERMS)
+    ]
     return p.Point(p.point_id(number), payload, vector / np.linalg.norm(vector), *terms)
 
 
@@ -228,7 +286,10 @@ def _resident(folder: str) -> tuple[int, int, int, float]:
     chunks = {"must": p.visible("notes", 1, "chunk")}
     dense = np.ones(DIMENSION, np.float32)
     points.nearest(
-        [p.Ask("meaning", dense, chunks, 75, chunks), p.Ask("words", {1: 1.0, 2: 1.0}, chunks, 75, chunks)]
+        [
+            p.Ask("meaning", dense, chunks, 75, chunks),
+            p.Ask("words", {1: 1.0, 2: 1.0}, chunks, 75, chunks),
+        ]
     )
     taken.append(_now())
     began = time.process_time()
@@ -242,7 +303,9 @@ def _resident(folder: str) -> tuple[int, int, int, float]:
 def _now() -> int:
     """Memory of the process's own: pages of mapped files are the system's to drop."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+    return next(
+        int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon")
+    )
 
 
 def _width(corpus: Corpus) -> int:
@@ -254,12 +317,17 @@ def _terms(points: clusters.EdgePoints) -> list[str]:
     """How many numbers the sparse vectors have."""
     chunks = {"must": [{"key": "kind", "match": {"value": "chunk"}}]}
     rows = list(points.find(chunks, ("kind",), ("words", "code")))
-    means = {name: sum(len(row.sparse(name)) for row in rows) / len(rows) for name in ("words", "code")}
+    means = {
+        name: sum(len(row.sparse(name)) for row in rows) / len(rows)
+        for name in ("words", "code")
+    }
     return [f"terms in a {name} vector: {mean:.0f}" for name, mean in means.items()]
 
 
 def _bytes(folder: Path) -> int:
-    return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+    return sum(
+        file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file()
+    )
 
 
 if __name__ == "__main__":

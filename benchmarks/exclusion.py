@@ -14,17 +14,24 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from material import MixedEmbedder, large_root, seconds, settings_for, some_of, write_corpus
-from tamis.build import build
-from tamis.engine.embedded.reader import Reader
-from tamis.filters import EVERYTHING, File, Filter, Tag, Workspace
+from material import (
+    MixedEmbedder,
+    large_root,
+    seconds,
+    settings_for,
+    some_of,
+    write_corpus,
+)
+from tamis.index.build import build
+from tamis.index.dry_run import documents
+from tamis.index.embedded.reader import Reader
 from tamis.model import embedding_text
-from tamis.models.embed import load_embedder
+from tamis.models.embedders import load_embedder
 from tamis.progress import Silent
+from tamis.query.filters import EVERYTHING, File, Filter, Tag, Workspace
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
 from tamis.settings import SearchSettings
-from tamis.survey import documents
 
 SHARES = (0, 10, 20, 50, 90, 99)
 TAGS: dict[str, Filter] = {
@@ -33,11 +40,18 @@ TAGS: dict[str, Filter] = {
     "a tenth's": Tag("tenth0"),
     "both tags": Tag("everywhere") & Tag("tenth0"),
 }
-QUERIES = ("configure a runner", "delete a repository", "authentication token", "billing for teams")
+QUERIES = (
+    "configure a runner",
+    "delete a repository",
+    "authentication token",
+    "billing for teams",
+)
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("--corpus", type=Path)
     arguments.add_argument("--chunks", type=int, default=100_000)
     arguments.add_argument("--rounds", type=int, default=12)
@@ -48,9 +62,19 @@ def main() -> None:
         root = tagged(large_root(corpus, work, given.chunks))
         settings = settings_for(root, "")
         small = some_of(corpus, work / "seeds", 40)
-        texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:300]
+        texts = [
+            embedding_text(d.title, c)
+            for d in documents(small, settings)
+            for c in d.chunks
+        ][:300]
         real = load_embedder("granite")
-        build(root, root / ".tamis", settings, lambda _: MixedEmbedder(real.embed_passages(texts)), Silent())
+        build(
+            root,
+            root / ".tamis",
+            settings,
+            lambda _: MixedEmbedder(real.embed_passages(texts)),
+            Silent(),
+        )
         vectors = {query: real.embed_query(query) for query in QUERIES}
         with Reader(root / ".tamis").snapshot() as snapshot:
             paths = snapshot.documents(EVERYTHING)
@@ -81,7 +105,11 @@ def measure(snapshot, vectors, filters: dict[str, Filter], rounds: int) -> None:
     first, times, counts, scanned = {}, {name: [] for name in filters}, {}, {}
 
     def ask(query: str, filter: Filter):
-        return search(snapshot, Question(query, filter, limit=10), Models(lambda text: vectors[text]))
+        return search(
+            snapshot,
+            Question(query, filter, limit=10),
+            Models(lambda text: vectors[text]),
+        )
 
     for name, wanted in filters.items():
         first[name] = seconds(lambda f=wanted: ask(QUERIES[0], f))
@@ -93,7 +121,9 @@ def measure(snapshot, vectors, filters: dict[str, Filter], rounds: int) -> None:
         answer = ask(QUERIES[0], wanted)
         counts[name], scanned[name] = len(answer.candidates), answer.scanned
     bare = statistics.median(times["none"])
-    print(f"{'excluded':>9} {'ms':>8} {'ratio':>6} {'first ms':>9} {'results':>8} {'rows looked at':>15}")
+    print(
+        f"{'excluded':>9} {'ms':>8} {'ratio':>6} {'first ms':>9} {'results':>8} {'rows looked at':>15}"
+    )
     for name in filters:
         took = statistics.median(times[name])
         print(
@@ -114,7 +144,9 @@ def workspaces(snapshot, vectors, rounds: int) -> None:
                 question = Question(query, filter, limit=10, settings=settings)
                 return search(snapshot, question, Models(lambda text: vectors[text]))
 
-            times = [seconds(lambda q=q: ask(q)) for _ in range(rounds) for q in QUERIES]
+            times = [
+                seconds(lambda q=q: ask(q)) for _ in range(rounds) for q in QUERIES
+            ]
             scanned = ask(QUERIES[0]).scanned
             less = 1 - scanned / snapshot.state.chunks
             took = statistics.median(times) * 1000

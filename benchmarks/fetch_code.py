@@ -74,7 +74,9 @@ class Release:
     suite: str = ""  # where Debian has it; another version there will do as well
 
     def __str__(self) -> str:
-        return f"{self.package} {self.version} ({'Debian' if self.suite else self.kind})"
+        return (
+            f"{self.package} {self.version} ({'Debian' if self.suite else self.kind})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +85,17 @@ class Corpus:
 
     releases: tuple[Release, ...]
     folder: str = ""  # the judged part of the repository
-    without: tuple[str, ...] = ()  # folders below it that the judged corpus does not have
+    without: tuple[
+        str, ...
+    ] = ()  # folders below it that the judged corpus does not have
     suffix: str = ""  # how the names of judged files end
 
 
 def _debian(package: str, inside: str, at: str, **versions: str) -> tuple[Release, ...]:
-    return tuple(Release("deb", package, version, inside, at, suite) for suite, version in versions.items())
+    return tuple(
+        Release("deb", package, version, inside, at, suite)
+        for suite, version in versions.items()
+    )
 
 
 _GEM = "usr/share/rubygems-integration/all/gems"
@@ -117,15 +124,26 @@ CORPORA: dict[str, Corpus] = {
         )
     ),
     "express": Corpus((Release("npm", "express", "5.2.1"),), "lib"),
-    "gson": Corpus((Release("source", "libgoogle-gson-java", "2.10.1-1", suite="trixie"),), "gson"),
+    "gson": Corpus(
+        (Release("source", "libgoogle-gson-java", "2.10.1-1", suite="trixie"),), "gson"
+    ),
     "libuv": Corpus((Release("source", "libuv1", "1.50.0-2", suite="trixie"),), "src"),
     "model2vec": Corpus((Release("pip", "model2vec", "0.8.2"),), "model2vec"),
     "monolog": Corpus(
-        _debian("php-monolog", "usr/share/php/Monolog", "src/Monolog", sid="3.12.1-1", trixie="3.9.0-1"),
+        _debian(
+            "php-monolog",
+            "usr/share/php/Monolog",
+            "src/Monolog",
+            sid="3.12.1-1",
+            trixie="3.9.0-1",
+        ),
         "src/Monolog",
     ),
     "rack": Corpus(
-        _debian("ruby-rack", f"{_GEM}/rack-*", "", sid="3.2.7-1", trixie="3.1.20-0+deb13u1"), "lib/rack"
+        _debian(
+            "ruby-rack", f"{_GEM}/rack-*", "", sid="3.2.7-1", trixie="3.1.20-0+deb13u1"
+        ),
+        "lib/rack",
     ),
     "rails": Corpus(
         _debian(
@@ -147,17 +165,31 @@ CORPORA: dict[str, Corpus] = {
         ),
         "lua/telescope",
     ),
-    "trpc": Corpus((Release("npm", "@trpc/server", "11.16.0", at="packages/server"),), "packages/server/src"),
-    "xmonad": Corpus((Release("source", "xmonad", "0.17.1-1", suite="bookworm"),), "src/XMonad"),
-    "zod": Corpus((Release("npm", "zod", "4.3.6", at="packages/zod"),), "packages/zod/src"),
+    "trpc": Corpus(
+        (Release("npm", "@trpc/server", "11.16.0", at="packages/server"),),
+        "packages/server/src",
+    ),
+    "xmonad": Corpus(
+        (Release("source", "xmonad", "0.17.1-1", suite="bookworm"),), "src/XMonad"
+    ),
+    "zod": Corpus(
+        (Release("npm", "zod", "4.3.6", at="packages/zod"),), "packages/zod/src"
+    ),
     "swe-django": Corpus((Release("pip", "Django", "2.2.2"),), "django", suffix=".py"),
     "swe-pytest": Corpus((Release("pip", "pytest", "4.5.0"),), "src", suffix=".py"),
     "swe-requests": Corpus(
-        (Release("pip", "requests", "1.1.0"),), "requests", ("requests/packages",), suffix=".py"
+        (Release("pip", "requests", "1.1.0"),),
+        "requests",
+        ("requests/packages",),
+        suffix=".py",
     ),
-    "swe-xarray": Corpus((Release("pip", "xarray", "0.12.3"),), "xarray", ("xarray/tests",), suffix=".py"),
+    "swe-xarray": Corpus(
+        (Release("pip", "xarray", "0.12.3"),), "xarray", ("xarray/tests",), suffix=".py"
+    ),
 }
-NOT_TO_BE_HAD = dict.fromkeys(("dapper", "ecto", "exposed", "phoenix", "vapor", "zig-clap"), REACHED)
+NOT_TO_BE_HAD = dict.fromkeys(
+    ("dapper", "ecto", "exposed", "phoenix", "vapor", "zig-clap"), REACHED
+)
 
 
 # --- unpacking ------------------------------------------------------------------------------
@@ -170,7 +202,9 @@ def in_tar(archive: tarfile.TarFile) -> Iterator[File]:
         path = safe(member.name)
         count, size = count + 1, size + member.size
         if count > MAX_FILES or size > MAX_BYTES:
-            raise Refused(f"the archive has more than {MAX_FILES:,} files or {MAX_BYTES:,} bytes")
+            raise Refused(
+                f"the archive has more than {MAX_FILES:,} files or {MAX_BYTES:,} bytes"
+            )
         content = archive.extractfile(member) if member.isreg() else None
         if path and content:
             yield path, content.read()
@@ -210,7 +244,9 @@ def _below(path: str, folder: str) -> bool:
     return not folder or path.startswith(f"{folder}/")
 
 
-def write_tree(files: Iterable[File], root: Path, place: Callable[[str], str | None]) -> int:
+def write_tree(
+    files: Iterable[File], root: Path, place: Callable[[str], str | None]
+) -> int:
     """Write the files that have a place below the root, and count them."""
     count = 0
     for path, content in files:
@@ -240,7 +276,9 @@ def run(command: Sequence[str], folder: Path, **environment: str) -> str:
     except FileNotFoundError as error:
         raise Refused(f"{command[0]} is not on this machine") from error
     except subprocess.TimeoutExpired as error:
-        raise Refused(f"no answer for {SECONDS} s: is the registry reached from here?") from error
+        raise Refused(
+            f"no answer for {SECONDS} s: is the registry reached from here?"
+        ) from error
     if done.returncode:
         raise Refused(_complaint(done.stderr or done.stdout))
     return done.stdout
@@ -258,22 +296,38 @@ def _complaint(text: str) -> str:
 
 def fetched(release: Release, folder: Path) -> tuple[str, Iterator[File]]:
     """The version that was found, and its files."""
-    return {"pip": _pip, "npm": _npm, "deb": _deb, "source": _source}[release.kind](release, folder)
+    return {"pip": _pip, "npm": _npm, "deb": _deb, "source": _source}[release.kind](
+        release, folder
+    )
 
 
 def _pip(release: Release, folder: Path) -> tuple[str, Iterator[File]]:
     """The source release: it has tests and documentation, a wheel does not."""
     wanted = f"{release.package}=={release.version}"
-    options = ["--quiet", "--no-deps", "--no-clean", "--no-binary", ":all:", "--dest", str(folder)]
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-clean",
+        "--no-binary",
+        ":all:",
+        "--dest",
+        str(folder),
+    ]
     try:
-        run([sys.executable, "-m", "pip", "download", *options, wanted], folder, TMPDIR=str(folder))
+        run(
+            [sys.executable, "-m", "pip", "download", *options, wanted],
+            folder,
+            TMPDIR=str(folder),
+        )
     except Refused:
         # Setup code of long ago fails on a Python of today, after pip has unpacked the files.
         unpacked = list(folder.glob("pip-download-*/*_*/setup.py"))
         if len(unpacked) != 1:
             raise
         tree = unpacked[0].parent
-        return release.version, ((f"{release.package}/{path}", content) for path, content in in_folder(tree))
+        return release.version, (
+            (f"{release.package}/{path}", content) for path, content in in_folder(tree)
+        )
     return release.version, _in_file(only(folder, "*.tar.gz"))
 
 
@@ -287,7 +341,12 @@ def _deb(release: Release, folder: Path) -> tuple[str, Iterator[File]]:
     version = _from_debian(["download"], release, folder)
     package = only(folder, "*.deb")
     with (folder / "files.tar").open("wb") as unpacked:
-        subprocess.run(["dpkg-deb", "--fsys-tarfile", package.name], cwd=folder, stdout=unpacked, check=True)
+        subprocess.run(
+            ["dpkg-deb", "--fsys-tarfile", package.name],
+            cwd=folder,
+            stdout=unpacked,
+            check=True,
+        )
     return version or _version_in(package.name), _in_file(folder / "files.tar")
 
 
@@ -333,15 +392,28 @@ def _with_lists(home: Path) -> list[str]:
     """The suites that the table names, from the mirror that the machine's own sources name."""
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (home / folder).mkdir(parents=True)
-    own = {"Dir::State": home / "state", "Dir::Cache": home / "cache", "APT::Sandbox::User": "root"}
+    own = {
+        "Dir::State": home / "state",
+        "Dir::Cache": home / "cache",
+        "APT::Sandbox::User": "root",
+    }
     command = ["apt-get", "-q"] + [f"-o{key}={value}" for key, value in own.items()]
-    mirror = re.search(r"'(\S+/debian)/+dists/", run([*command, "update", "--print-uris"], home))
+    mirror = re.search(
+        r"'(\S+/debian)/+dists/", run([*command, "update", "--print-uris"], home)
+    )
     if mirror is None:
         raise Refused("apt-get has no Debian archive among its sources")
     signed = f"[signed-by={KEYRING}] " if Path(KEYRING).exists() else ""
-    lines = [f"{kind} {signed}{mirror[1]} {suite} main\n" for kind in ("deb", "deb-src") for suite in SUITES]
+    lines = [
+        f"{kind} {signed}{mirror[1]} {suite} main\n"
+        for kind in ("deb", "deb-src")
+        for suite in SUITES
+    ]
     (home / "sources.list").write_text("".join(lines))
-    command += [f"-oDir::Etc::SourceList={home / 'sources.list'}", "-oDir::Etc::SourceParts=-"]
+    command += [
+        f"-oDir::Etc::SourceList={home / 'sources.list'}",
+        "-oDir::Etc::SourceParts=-",
+    ]
     run([*command, "update", "--error-on=any"], home)
     return command
 
@@ -365,12 +437,20 @@ def fetch(name: str, to: Path, *, whole: bool) -> str:
     """Have the corpus of a set below `to`, and say which release it is."""
     note = to / f"{name}.release"
     if (to / name).is_dir():
-        return f"{note.read_text().strip() if note.is_file() else 'a tree'}, from before"
+        return (
+            f"{note.read_text().strip() if note.is_file() else 'a tree'}, from before"
+        )
     corpus, reasons = CORPORA[name], []
     for release in corpus.releases:
         try:
             said = _made(release, corpus, to / name, whole=whole)
-        except (Refused, OSError, EOFError, tarfile.TarError, subprocess.SubprocessError) as error:
+        except (
+            Refused,
+            OSError,
+            EOFError,
+            tarfile.TarError,
+            subprocess.SubprocessError,
+        ) as error:
             reasons.append(f"{release}: {error}")
         else:
             note.write_text(f"{said}\n")
@@ -384,7 +464,9 @@ def _made(release: Release, corpus: Corpus, target: Path, *, whole: bool) -> str
         (downloads := Path(folder, "downloads")).mkdir()
         (tree := Path(folder, "tree")).mkdir()
         version, files = fetched(release, downloads)
-        count = write_tree(files, tree, lambda path: laid_out(path, release, corpus, whole=whole))
+        count = write_tree(
+            files, tree, lambda path: laid_out(path, release, corpus, whole=whole)
+        )
         if not count:
             raise Refused("nothing of what is in it belongs to the corpus")
         shutil.move(tree, target)
@@ -403,7 +485,10 @@ def counts(name: str, tree: Path, sets: Path) -> dict[str, int | str]:
     folder = set_folder(name, sets)
     if not folder.is_dir():
         return {"files": files}
-    judged = {line.split("\t")[1] for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]}
+    judged = {
+        line.split("\t")[1]
+        for line in (folder / "qrels.tsv").read_text("utf-8").splitlines()[1:]
+    }
     asked = opened(folder, tree)
     return {
         "files": files,
@@ -418,16 +503,30 @@ def opened(folder: Path, tree: Path) -> JudgedSet:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("names", nargs="*", metavar="NAME", help="sets, by their folder; else all")
-    arguments.add_argument("--to", type=Path, default=Path("corpora"), help="where the trees go (corpora)")
-    arguments.add_argument("--sets", type=Path, default=SETS, help="the folder with semble/ and swe-*/")
-    arguments.add_argument("--whole", action="store_true", help="keep all that a release has")
-    arguments.add_argument("--json", action="store_true", help="one object for each set, a line each")
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    arguments.add_argument(
+        "names", nargs="*", metavar="NAME", help="sets, by their folder; else all"
+    )
+    arguments.add_argument(
+        "--to", type=Path, default=Path("corpora"), help="where the trees go (corpora)"
+    )
+    arguments.add_argument(
+        "--sets", type=Path, default=SETS, help="the folder with semble/ and swe-*/"
+    )
+    arguments.add_argument(
+        "--whole", action="store_true", help="keep all that a release has"
+    )
+    arguments.add_argument(
+        "--json", action="store_true", help="one object for each set, a line each"
+    )
     given = arguments.parse_args()
     known = CORPORA.keys() | NOT_TO_BE_HAD.keys()
     if unknown := [name for name in given.names if name not in known]:
-        arguments.error(f"no set is called {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        arguments.error(
+            f"no set is called {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+        )
     to = given.to.expanduser().absolute()
     to.mkdir(parents=True, exist_ok=True)
     failed = 0

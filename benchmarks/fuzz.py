@@ -29,16 +29,16 @@ from pathlib import Path
 
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.engine.embedded.rows import Lanes
-from tamis.gitignore import PatternList, parse_lines
-from tamis.ingest.isolated import CHILD
+from tamis.gitignore.patterns import PatternList, parse_lines
+from tamis.index.embedded.segment import Lanes
+from tamis.ingest.code.child import CHILD
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, decode
-from tamis.languages import CODE_LANGUAGE, DATA_LANGUAGE
-from tamis.links import key_of, names_of
 from tamis.model import INDEX_FOLDER
 from tamis.settings import ChunkingSettings, FieldSettings
-from tamis.text import content_hash
+from tamis.text.languages import CODE_LANGUAGE, DATA_LANGUAGE
+from tamis.text.linking import key_of, names_of
+from tamis.text.words import content_hash
 
 Make = Callable[[random.Random], str]
 
@@ -153,7 +153,8 @@ def front_matter(chance: random.Random) -> str:
     )
     if chance.random() < 0.3:
         lines = (
-            f"{chance.choice(names)} = {json.dumps(value(chance, 2))}" for _ in range(chance.randint(0, 6))
+            f"{chance.choice(names)} = {json.dumps(value(chance, 2))}"
+            for _ in range(chance.randint(0, 6))
         )
         return "+++\n" + "\n".join(lines) + "\n+++\n"
     lines = (
@@ -186,10 +187,14 @@ def plain_yaml(chance: random.Random) -> str:
 
 def value(chance: random.Random, depth: int) -> object:
     if depth > 5 or chance.random() < 0.5:
-        return chance.choice((words(chance), 1, -1.5, True, None, 10**30, "2026-05-01", ""))
+        return chance.choice(
+            (words(chance), 1, -1.5, True, None, 10**30, "2026-05-01", "")
+        )
     if chance.random() < 0.5:
         return [value(chance, depth + 1) for _ in range(chance.randint(0, 4))]
-    return {words(chance): value(chance, depth + 1) for _ in range(chance.randint(0, 4))}
+    return {
+        words(chance): value(chance, depth + 1) for _ in range(chance.randint(0, 4))
+    }
 
 
 def notebook(chance: random.Random) -> str:
@@ -197,7 +202,11 @@ def notebook(chance: random.Random) -> str:
         {
             "cell_type": chance.choice(("markdown", "code", "raw", "?")),
             "source": chance.choice(
-                (markdown(chance), markdown(chance).splitlines(keepends=True), value(chance, 3))
+                (
+                    markdown(chance),
+                    markdown(chance).splitlines(keepends=True),
+                    value(chance, 3),
+                )
             ),
             "outputs": value(chance, 2),
             "metadata": value(chance, 3),
@@ -206,10 +215,15 @@ def notebook(chance: random.Random) -> str:
     ]
     book = {
         "cells": cells,
-        "metadata": chance.choice(({"kernelspec": {"language": "python"}}, value(chance, 2))),
+        "metadata": chance.choice(
+            ({"kernelspec": {"language": "python"}}, value(chance, 2))
+        ),
         "nbformat": 4,
     }
-    return json.dumps(book if chance.random() < 0.9 else value(chance, 0), ensure_ascii=chance.random() < 0.5)
+    return json.dumps(
+        book if chance.random() < 0.9 else value(chance, 0),
+        ensure_ascii=chance.random() < 0.5,
+    )
 
 
 def ignore_file(chance: random.Random) -> str:
@@ -259,7 +273,10 @@ def rst(chance: random.Random) -> str:
     return "".join(chance.choice(pieces) for _ in range(chance.randint(1, 10)))
 
 
-SUFFIX = {language: suffix for suffix, language in reversed((CODE_LANGUAGE | DATA_LANGUAGE).items())}
+SUFFIX = {
+    language: suffix
+    for suffix, language in reversed((CODE_LANGUAGE | DATA_LANGUAGE).items())
+}
 KINDS: dict[str, tuple[str, Make]] = {
     "markdown": ("a.md", markdown),
     "front matter": ("a.md", front_matter),
@@ -267,11 +284,22 @@ KINDS: dict[str, tuple[str, Make]] = {
     "rst": ("a.rst", rst),
     "text": ("a.txt", words),
     "ignore": (".gitignore", ignore_file),
-    **{language: (f"a{SUFFIX[language]}", partial(source, language)) for language in SOURCE},
+    **{
+        language: (f"a{SUFFIX[language]}", partial(source, language))
+        for language in SOURCE
+    },
     "tsx": ("a.tsx", partial(source, "typescript")),
 }
 # Documents are read more often than any one language.
-WEIGHTS = {"markdown": 12, "front matter": 8, "notebook": 8, "ignore": 6, "rst": 3, "json": 2, "yaml": 2}
+WEIGHTS = {
+    "markdown": 12,
+    "front matter": 8,
+    "notebook": 8,
+    "ignore": 6,
+    "rst": 3,
+    "json": 2,
+    "yaml": 2,
+}
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -313,7 +341,9 @@ def repeated(data: bytes, chance: random.Random) -> bytes:
 
 def many(data: bytes, chance: random.Random) -> bytes:
     at, bit = chance.randint(0, len(data)), a_bit(chance)
-    return data[:at] + (bit * chance.choice((10, 300, 5_000)))[: 4 * LARGEST] + data[at:]
+    return (
+        data[:at] + (bit * chance.choice((10, 300, 5_000)))[: 4 * LARGEST] + data[at:]
+    )
 
 
 def nested(data: bytes, chance: random.Random) -> bytes:
@@ -344,7 +374,9 @@ def moved(data: bytes, chance: random.Random) -> bytes:
 
 def otherwise_encoded(data: bytes, chance: random.Random) -> bytes:
     text = data.decode("utf-8", "replace")
-    return chance.choice((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"")) + text.encode(
+    return chance.choice(
+        (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"")
+    ) + text.encode(
         chance.choice(("utf-16-le", "utf-16-be", "latin-1", "utf-8")), "replace"
     )
 
@@ -394,14 +426,19 @@ def read_case(path: str, data: bytes) -> bool:
         ignore(text)
         return True
     sizes = SIZES[len(data) % 2]
-    document, _ = parse(Source(path, text, content_hash(data), len(data), 0, 0, 0, 0, warning), sizes)
+    document, _ = parse(
+        Source(path, text, content_hash(data), len(data), 0, 0, 0, 0, warning), sizes
+    )
     lanes = Lanes(asdict(FieldSettings()))
     lanes.begin(document)
     last = text.count("\n") + 1
     for row, chunk in enumerate(document.chunks):
         lanes.add(row, chunk)
         lines = f"lines {chunk.start_line}-{chunk.end_line} of {last}"
-        if len(chunk.content) > sizes.max_chars or not 1 <= chunk.start_line <= chunk.end_line <= last:
+        if (
+            len(chunk.content) > sizes.max_chars
+            or not 1 <= chunk.start_line <= chunk.end_line <= last
+        ):
             raise Broken(f"a passage of {len(chunk.content)} characters, {lines}")
     lanes.files()
     for link in document.links:
@@ -422,13 +459,17 @@ class Outcome:
     cases: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     slowest: list[tuple[float, str]] = field(default_factory=list)
-    given_up: Counter[str] = field(default_factory=Counter)  # texts that a grammar was ended for
+    given_up: Counter[str] = field(
+        default_factory=Counter
+    )  # texts that a grammar was ended for
     binary: int = 0
     indexed: int = 0
     memory: dict[str, int] = field(default_factory=dict)  # kilobytes
 
 
-def campaign(cases: int, seed: int, kinds: Sequence[str] = (), keep: Path | None = None) -> Outcome:
+def campaign(
+    cases: int, seed: int, kinds: Sequence[str] = (), keep: Path | None = None
+) -> Outcome:
     """Every case depends on the seed and its number alone."""
     outcome = Outcome()
     chosen = list(kinds or KINDS)
@@ -446,7 +487,11 @@ def campaign(cases: int, seed: int, kinds: Sequence[str] = (), keep: Path | None
             if number == min(WARM, cases // 2):
                 outcome.memory["after warming up"] = memory()
             if number % 10_000 == 9_999:
-                print(f"{number + 1} cases, {len(outcome.failures)} failures", file=sys.stderr, flush=True)
+                print(
+                    f"{number + 1} cases, {len(outcome.failures)} failures",
+                    file=sys.stderr,
+                    flush=True,
+                )
             if waiting and (number % TOGETHER == TOGETHER - 1 or number == cases - 1):
                 index_for_real(outcome, waiting)
                 waiting = {}
@@ -458,7 +503,9 @@ def campaign(cases: int, seed: int, kinds: Sequence[str] = (), keep: Path | None
     return outcome
 
 
-def run_case(outcome: Outcome, kind: str, number: int, path: str, data: bytes, keep: Path | None) -> None:
+def run_case(
+    outcome: Outcome, kind: str, number: int, path: str, data: bytes, keep: Path | None
+) -> None:
     outcome.cases[kind] += 1
     child, began = child_of(), time.process_time()
     failed = ""
@@ -468,9 +515,9 @@ def run_case(outcome: Outcome, kind: str, number: int, path: str, data: bytes, k
         failed = traceback.format_exc(limit=-3)
     took = time.process_time() - began
     outcome.given_up[kind] += bool(child) and child_of() != child
-    outcome.slowest = sorted([*outcome.slowest, (took, f"{kind} {number}, {len(data)} bytes")], reverse=True)[
-        :5
-    ]
+    outcome.slowest = sorted(
+        [*outcome.slowest, (took, f"{kind} {number}, {len(data)} bytes")], reverse=True
+    )[:5]
     if took > LONGEST:
         failed += f"took {took:.2f} s"
     if failed:
@@ -496,9 +543,15 @@ def index_for_real(outcome: Outcome, files: dict[str, bytes]) -> None:
             outcome.indexed += done.indexed
             health = corpus.check(full=True)
             odd = set(corpus.drift().warnings)  # of ignore files that cannot be used
-            wrong = [each for each in health.findings if each.severity != "ok" and each.what not in odd]
+            wrong = [
+                each
+                for each in health.findings
+                if each.severity != "ok" and each.what not in odd
+            ]
             if wrong:
-                outcome.failures.append(f"index of {next(iter(files))}...: {health.verdict}: {wrong}")
+                outcome.failures.append(
+                    f"index of {next(iter(files))}...: {health.verdict}: {wrong}"
+                )
 
 
 def memory() -> int:
@@ -515,17 +568,34 @@ def guided(seconds: int, kind: str) -> None:
     import atheris
 
     path, make = KINDS[kind]
-    with atheris.instrument_imports(include=["tamis.ingest", "tamis.links", "tamis.text", "tamis.gitignore"]):
-        for name in [name for name in sys.modules if name.startswith(("tamis.ingest", "tamis.gitignore"))]:
+    with atheris.instrument_imports(
+        include=[
+            "tamis.ingest",
+            "tamis.text.linking",
+            "tamis.text.words",
+            "tamis.gitignore.patterns",
+        ]
+    ):
+        for name in [
+            name
+            for name in sys.modules
+            if name.startswith(("tamis.ingest", "tamis.gitignore.patterns"))
+        ]:
             del sys.modules[name]
-        import tamis.gitignore as ignoring
+        import tamis.gitignore.patterns as ignoring
         import tamis.ingest.parse as parsing
 
-    globals().update(parse=parsing.parse, parse_lines=ignoring.parse_lines, PatternList=ignoring.PatternList)
+    globals().update(
+        parse=parsing.parse,
+        parse_lines=ignoring.parse_lines,
+        PatternList=ignoring.PatternList,
+    )
     corpus = Path(tempfile.mkdtemp(prefix="tamis-atheris-"))
     for number in range(200):
         chance = random.Random(number)
-        (corpus / str(number)).write_bytes(make(chance).encode("utf-8", "surrogatepass"))
+        (corpus / str(number)).write_bytes(
+            make(chance).encode("utf-8", "surrogatepass")
+        )
     limits = [
         f"-max_total_time={seconds}",
         f"-max_len={LARGEST}",
@@ -534,7 +604,8 @@ def guided(seconds: int, kind: str) -> None:
         "-print_final_stats=1",
     ]
     atheris.Setup(
-        [sys.argv[0], *limits, f"-artifact_prefix={corpus}/", str(corpus)], partial(read_case, path)
+        [sys.argv[0], *limits, f"-artifact_prefix={corpus}/", str(corpus)],
+        partial(read_case, path),
     )
     atheris.Fuzz()
 
@@ -543,13 +614,19 @@ def report(outcome: Outcome, seconds: float) -> Iterator[str]:
     total = sum(outcome.cases.values())
     failed = f"{len(outcome.failures)} failures"
     yield f"{total} cases in {seconds:.0f} s, {outcome.indexed} of them in an index: {failed}"
-    yield "kinds: " + ", ".join(f"{kind} {count}" for kind, count in outcome.cases.most_common())
-    yield "slowest: " + "; ".join(f"{took:.3f} s ({what})" for took, what in outcome.slowest)
+    yield "kinds: " + ", ".join(
+        f"{kind} {count}" for kind, count in outcome.cases.most_common()
+    )
+    yield "slowest: " + "; ".join(
+        f"{took:.3f} s ({what})" for took, what in outcome.slowest
+    )
     yield f"taken for binary: {outcome.binary}"
     yield "ended grammars: " + (
         ", ".join(f"{kind} {n}" for kind, n in outcome.given_up.items() if n) or "none"
     )
-    yield "memory: " + ", ".join(f"{size / 1024:.0f} MB {when}" for when, size in outcome.memory.items())
+    yield "memory: " + ", ".join(
+        f"{size / 1024:.0f} MB {when}" for when, size in outcome.memory.items()
+    )
     yield from outcome.failures[:20]
 
 

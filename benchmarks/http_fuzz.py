@@ -32,7 +32,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tamis.doors.api import PREFIX
+from tamis.server.api import PREFIX
 
 CHECKS: Final = (
     not_a_server_error,
@@ -56,11 +56,25 @@ def serving(root: Path) -> Iterator[str]:
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "tamis", "serve", str(root), "--model", "hashing", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "tamis",
+        "serve",
+        str(root),
+        "--model",
+        "hashing",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8") as server:
         assert server.stderr
         try:
-            while not (said := re.search(r"listening on (\S+)/$", server.stderr.readline().rstrip("\n"))):
+            while not (
+                said := re.search(
+                    r"listening on (\S+)/$", server.stderr.readline().rstrip("\n")
+                )
+            ):
                 assert server.poll() is None, "the server has ended"
             yield said[1]
         finally:
@@ -73,9 +87,15 @@ def fuzz(address: str, cases: int, *, seed: int = 0) -> Counter[int]:
     with requests.Session() as session:
         document = session.get(f"{address}{PREFIX}/openapi.json").json()
         schema = schemathesis.openapi.from_dict(document)
-        found = [each.ok() for each in schema.get_all_operations() if not each.ok().path.endswith(ENDLESS)]
+        found = [
+            each.ok()
+            for each in schema.get_all_operations()
+            if not each.ok().path.endswith(ENDLESS)
+        ]
         ask = partial(_ask, session, address, statuses)
-        while statuses.total() < cases:  # some operations have few cases: the others make up for them
+        while (
+            statuses.total() < cases
+        ):  # some operations have few cases: the others make up for them
             count = max(2, (cases - statuses.total()) // (2 * len(found)))
             for operation in found:
                 for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
@@ -84,14 +104,27 @@ def fuzz(address: str, cases: int, *, seed: int = 0) -> Counter[int]:
     return statuses
 
 
-def _ask(session: requests.Session, address: str, statuses: Counter[int], case: Any) -> None:
+def _ask(
+    session: requests.Session, address: str, statuses: Counter[int], case: Any
+) -> None:
     response = case.call(session=session, base_url=address)
     statuses[response.status_code] += 1
     case.validate_response(response, checks=CHECKS)
 
 
-def _run(operation: Any, mode: GenerationMode, ask: Callable[[Any], None], most: int, seed: int) -> None:
-    how = settings(max_examples=most, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+def _run(
+    operation: Any,
+    mode: GenerationMode,
+    ask: Callable[[Any], None],
+    most: int,
+    seed: int,
+) -> None:
+    how = settings(
+        max_examples=most,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     cases = operation.as_strategy(generation_mode=mode)
     # Where nothing is taken, nothing wrong can be made.
     with suppress(Unsatisfiable):
@@ -104,10 +137,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tamis-fuzz-") as folder, serving(Path(folder)) as address:
+    with (
+        tempfile.TemporaryDirectory(prefix="tamis-fuzz-") as folder,
+        serving(Path(folder)) as address,
+    ):
         statuses = fuzz(address, options.cases, seed=options.seed)
-    counts = ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items()))
-    print(f"{sum(statuses.values())} cases in {time.monotonic() - began:.0f} s: {counts}")
+    counts = ", ".join(
+        f"{count} x {status}" for status, count in sorted(statuses.items())
+    )
+    print(
+        f"{sum(statuses.values())} cases in {time.monotonic() - began:.0f} s: {counts}"
+    )
 
 
 if __name__ == "__main__":

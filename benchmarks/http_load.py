@@ -23,10 +23,17 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from tamis.configuration import load
-from tamis.live import LiveCorpus
+from tamis.live.corpus import LiveCorpus
 
 LIMIT = 10
-FILTERS = ({}, {}, {}, {"tags": ["even"]}, {"under": ["part3", "part4"]}, {"excluded_files": ["part0/f0.md"]})
+FILTERS = (
+    {},
+    {},
+    {},
+    {"tags": ["even"]},
+    {"under": ["part3", "part4"]},
+    {"excluded_files": ["part0/f0.md"]},
+)
 Question = dict[str, object]
 
 
@@ -36,16 +43,25 @@ def write_corpus(root: Path, chunks: int) -> None:
     words = [_word(draw) for _ in range(4_000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
     for number in range(chunks // 10):
-        sections = [f"## {draw.choice(words)} {at}\n\n{_text(draw, words, weights)}\n" for at in range(10)]
+        sections = [
+            f"## {draw.choice(words)} {at}\n\n{_text(draw, words, weights)}\n"
+            for at in range(10)
+        ]
         tag = "even" if number % 2 else "odd"
         file = root / f"part{number % 10}" / f"f{number}.md"
         file.parent.mkdir(parents=True, exist_ok=True)
         linked = f"[next](f{number + 10}.md)"
-        file.write_text(f"---\ntags: [{tag}]\n---\n# File {number}\n\n{linked}\n\n" + "\n".join(sections))
+        file.write_text(
+            f"---\ntags: [{tag}]\n---\n# File {number}\n\n{linked}\n\n"
+            + "\n".join(sections)
+        )
 
 
 def _word(draw: random.Random) -> str:
-    return "".join(draw.choice("bdfgklmnprstv") + draw.choice("aeiou") for _ in range(draw.randint(2, 4)))
+    return "".join(
+        draw.choice("bdfgklmnprstv") + draw.choice("aeiou")
+        for _ in range(draw.randint(2, 4))
+    )
 
 
 def _text(draw: random.Random, words: Sequence[str], weights: Sequence[float]) -> str:
@@ -56,10 +72,16 @@ def questions(seed: int) -> Callable[[], Question]:
     """A way to draw them: 300 there are, the first the most often."""
     known = random.Random(2)
     words = [_word(known) for _ in range(4_000)]
-    there = [" ".join(known.choices(words[:1500], k=known.randint(1, 4))) for _ in range(300)]
+    there = [
+        " ".join(known.choices(words[:1500], k=known.randint(1, 4))) for _ in range(300)
+    ]
     weights = [1 / (rank + 1) for rank in range(len(there))]
     draw = random.Random(seed)
-    return lambda: {"query": draw.choices(there, weights)[0], "limit": LIMIT, **draw.choice(FILTERS)}
+    return lambda: {
+        "query": draw.choices(there, weights)[0],
+        "limit": LIMIT,
+        **draw.choice(FILTERS),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +104,12 @@ class Took:
         return f"{self.rate:.1f} a second, {figures}, {len(self.times)} calls, {self.errors} errors"
 
 
-def together(ask_with: Callable[[int], Callable[[], None]], clients: int, seconds: float, root: Path) -> Took:
+def together(
+    ask_with: Callable[[int], Callable[[], None]],
+    clients: int,
+    seconds: float,
+    root: Path,
+) -> Took:
     """So many threads that each ask one question after the other, while files change."""
     stop = threading.Event()
     times: list[list[float]] = [[] for _ in range(clients)]
@@ -103,9 +130,13 @@ def together(ask_with: Callable[[int], Callable[[], None]], clients: int, second
         number = 0
         while not stop.wait(1.0):
             number += 1
-            (root / "part9" / f"changing{number % 5}.md").write_text(f"# Changed\n\nversion {number} bada\n")
+            (root / "part9" / f"changing{number % 5}.md").write_text(
+                f"# Changed\n\nversion {number} bada\n"
+            )
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    threads = [
+        threading.Thread(target=client, args=(number,)) for number in range(clients)
+    ]
     threads.append(threading.Thread(target=change))
     began = time.perf_counter()
     for thread in threads:
@@ -114,7 +145,11 @@ def together(ask_with: Callable[[int], Callable[[], None]], clients: int, second
     stop.set()
     for thread in threads:
         thread.join()
-    return Took([each for own in times for each in own], sum(errors), time.perf_counter() - began)
+    return Took(
+        [each for own in times for each in own],
+        sum(errors),
+        time.perf_counter() - began,
+    )
 
 
 def inside(root: Path, model: str, clients: int, seconds: float) -> Took:
@@ -143,21 +178,38 @@ def run_inside(root: Path, model: str, clients: int, seconds: float) -> Took:
 
 
 def over_http(root: Path, model: str, clients: int, seconds: float) -> Took:
-    command = [sys.executable, "-m", "tamis", "serve", str(root), "--model", model, "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "tamis",
+        "serve",
+        str(root),
+        "--model",
+        model,
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8") as server:
         assert server.stderr
-        said = re.search(r"listening on http://(\S+)/$", server.stderr.readline().strip())
+        said = re.search(
+            r"listening on http://(\S+)/$", server.stderr.readline().strip()
+        )
         assert said
         try:
             for _ in range(10):
                 _client(said[1], 0)()
-            return together(lambda number: _client(said[1], number), clients, seconds, root)
+            return together(
+                lambda number: _client(said[1], number), clients, seconds, root
+            )
         finally:
             server.terminate()
 
 
 def _client(address: str, number: int) -> Callable[[], None]:
-    draw, connection = questions(number), http.client.HTTPConnection(address, timeout=60)
+    draw, connection = (
+        questions(number),
+        http.client.HTTPConnection(address, timeout=60),
+    )
 
     def ask() -> None:
         connection.request("GET", "/api/v1/search?" + urlencode(draw(), doseq=True))
@@ -179,22 +231,45 @@ def main() -> None:
     given = parser.parse_args()
     if given.inside:
         took = run_inside(given.inside, given.model, given.clients, given.seconds)
-        print(json.dumps({"times": took.times, "errors": took.errors, "seconds": took.seconds}))
+        print(
+            json.dumps(
+                {"times": took.times, "errors": took.errors, "seconds": took.seconds}
+            )
+        )
         return
     with tempfile.TemporaryDirectory(prefix="tamis-load-") as folder:
         root = Path(folder).resolve()
         write_corpus(root, given.chunks)
         subprocess.run(
-            [sys.executable, "-m", "tamis", "index", "-q", root, "--model", given.model], check=True
+            [
+                sys.executable,
+                "-m",
+                "tamis",
+                "index",
+                "-q",
+                root,
+                "--model",
+                given.model,
+            ],
+            check=True,
         )
         first = inside(root, given.model, given.clients, given.seconds / 2)
         http_took = over_http(root, given.model, given.clients, given.seconds)
         second = inside(root, given.model, given.clients, given.seconds / 2)
-    plain = Took([*first.times, *second.times], first.errors + second.errors, first.seconds + second.seconds)
+    plain = Took(
+        [*first.times, *second.times],
+        first.errors + second.errors,
+        first.seconds + second.seconds,
+    )
     print(f"in process: {plain} ({first.rate:.1f} and {second.rate:.1f} a second)")
     print(f"over HTTP:  {http_took}")
-    ratios = [http_took.rate / plain.rate, *(http_took.at(p) / plain.at(p) for p in (0.5, 0.99))]
-    print("HTTP / in process: throughput {:.2f}, p50 {:.2f}, p99 {:.2f}".format(*ratios))
+    ratios = [
+        http_took.rate / plain.rate,
+        *(http_took.at(p) / plain.at(p) for p in (0.5, 0.99)),
+    ]
+    print(
+        "HTTP / in process: throughput {:.2f}, p50 {:.2f}, p99 {:.2f}".format(*ratios)
+    )
     print(
         f"median of all: {statistics.median(plain.times):.1f} and {statistics.median(http_took.times):.1f} ms"
     )

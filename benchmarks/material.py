@@ -24,25 +24,47 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def alternate(first: Callable[[], object], second: Callable[[], object], rounds: int) -> tuple[float, float]:
+def alternate(
+    first: Callable[[], object], second: Callable[[], object], rounds: int
+) -> tuple[float, float]:
     """Median seconds of two actions, run in turns."""
     pairs = [(seconds(first), seconds(second)) for _ in range(rounds)]
-    return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+    return statistics.median(p[0] for p in pairs), statistics.median(
+        p[1] for p in pairs
+    )
 
 
 def write_out(source: Path, target: Path) -> Path:
     """A judged set's corpus as files; any other folder is copied as it is."""
-    packed = next((p for p in (source / "corpus.jsonl", source / "corpus.jsonl.gz") if p.exists()), None)
+    packed = next(
+        (
+            p
+            for p in (source / "corpus.jsonl", source / "corpus.jsonl.gz")
+            if p.exists()
+        ),
+        None,
+    )
     if packed is None:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns(".tamis", ".git"))
         return target
-    with gzip.open(packed, "rt", encoding="utf-8") if packed.suffix == ".gz" else packed.open() as lines:
+    with (
+        gzip.open(packed, "rt", encoding="utf-8")
+        if packed.suffix == ".gz"
+        else packed.open() as lines
+    ):
         for line in lines:
             document = json.loads(line)
-            name = document.get("path") or re.sub(r"[^\w.-]+", "_", document["_id"])[:150] + ".md"
+            name = (
+                document.get("path")
+                or re.sub(r"[^\w.-]+", "_", document["_id"])[:150] + ".md"
+            )
             file = target / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            title = f"# {document['title']}\n\n" if document.get("title") and not document.get("path") else ""
+            title = (
+                f"# {document['title']}\n\n"
+                if document.get("title") and not document.get("path")
+                else ""
+            )
             file.write_text(title + document["text"], encoding="utf-8", newline="")
     return target
 
@@ -56,7 +78,9 @@ def write_corpus(target: Path, source: Path | None) -> Path:
 
 def some_of(source: Path, target: Path, files: int) -> Path:
     """The first files of a corpus, as a root of their own."""
-    for file in sorted(p for p in source.rglob("*") if p.suffix in {".md", ".py"} and p.is_file())[:files]:
+    for file in sorted(
+        p for p in source.rglob("*") if p.suffix in {".md", ".py"} and p.is_file()
+    )[:files]:
         copy = target / file.relative_to(source)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)
@@ -65,7 +89,9 @@ def some_of(source: Path, target: Path, files: int) -> Path:
 
 def settings_for(root: Path, model: str) -> Settings:
     return load(
-        root, {"model.name": model, "ignore.default_exclusions": False}, environment={"HOME": str(root)}
+        root,
+        {"model.name": model, "ignore.default_exclusions": False},
+        environment={"HOME": str(root)},
     )
 
 
@@ -91,12 +117,19 @@ class MixedEmbedder:
 def large_root(corpus: Path, work: Path, chunks: int) -> Path:
     """A root of about so many chunks: the corpus, several times over, below numbered folders."""
     root = work / "c"
-    files = sorted(p for p in corpus.rglob("*") if p.suffix in {".md", ".py"} and p.is_file())
+    files = sorted(
+        p for p in corpus.rglob("*") if p.suffix in {".md", ".py"} and p.is_file()
+    )
     size = sum(p.stat().st_size for p in files)
     copies = max(1, round(chunks * 700 / size) + 1)
     for copy in range(copies):
         for at, file in enumerate(files):
-            target = root / f"part{(copy * len(files) + at) % 100:02}" / f"copy{copy}" / f"{at}{file.suffix}"
+            target = (
+                root
+                / f"part{(copy * len(files) + at) % 100:02}"
+                / f"copy{copy}"
+                / f"{at}{file.suffix}"
+            )
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
     return root

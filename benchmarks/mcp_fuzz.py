@@ -17,11 +17,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tamis.doors.tools import TOOLS, tools_for
+from tamis.server.tools import TOOLS, tools_for
 
 TAMIS = Path(sys.executable).with_name("tamis")
 NAMES = sorted(
-    {parameter.name for tool in tools_for(("one", "two")).values() for parameter in tool.parameters}
+    {
+        parameter.name
+        for tool in tools_for(("one", "two")).values()
+        for parameter in tool.parameters
+    }
 )
 TEXTS = (
     "grass", "", " ", "x" * 100_000, "é\u0000\u2028", "../../etc/passwd", "tag:", "((((", "path:**", "[[",
@@ -47,7 +51,19 @@ def junk(chance: random.Random, depth: int = 0) -> str:
         return '"\\ud800"' if text == "\\ud800" else json.dumps(text)
     if kind < 6:
         return chance.choice(
-            ("0", "1", "-1", "5", "1e308", "-0.0", "9" * 400, "2.5", "200", "100000", "1E400")
+            (
+                "0",
+                "1",
+                "-1",
+                "5",
+                "1e308",
+                "-0.0",
+                "9" * 400,
+                "2.5",
+                "200",
+                "100000",
+                "1E400",
+            )
         )
     if kind < 8:
         return chance.choice(("true", "false", "null", "[]", "{}"))
@@ -57,26 +73,49 @@ def junk(chance: random.Random, depth: int = 0) -> str:
     values = [junk(chance, depth + 1) for _ in range(chance.randrange(4))]
     if kind < 11:
         return f"[{', '.join(values)}]"
-    return "{" + ", ".join(f"{json.dumps(chance.choice(NAMES))}: {value}" for value in values) + "}"
+    return (
+        "{"
+        + ", ".join(f"{json.dumps(chance.choice(NAMES))}: {value}" for value in values)
+        + "}"
+    )
 
 
 def arguments(chance: random.Random) -> str:
-    if chance.random() < 0.1:  # a sane one now and then: the server must still give answers
+    if (
+        chance.random() < 0.1
+    ):  # a sane one now and then: the server must still give answers
         return json.dumps(
-            {"query": f"grass of zebra {chance.randrange(50)}", "limit": chance.randrange(1, 30)}
+            {
+                "query": f"grass of zebra {chance.randrange(50)}",
+                "limit": chance.randrange(1, 30),
+            }
         )
     names = [
-        chance.choice((*NAMES, "quary", "", "__proto__", "x" * 1000)) for _ in range(chance.randrange(5))
+        chance.choice((*NAMES, "quary", "", "__proto__", "x" * 1000))
+        for _ in range(chance.randrange(5))
     ]
     given = {name: junk(chance) for name in names}
     if chance.random() < 0.6:
-        given["query"] = json.dumps(chance.choice(("grass", "refund of zebra", "tag:x grass", *TEXTS[:3])))
-    return "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in given.items()) + "}"
+        given["query"] = json.dumps(
+            chance.choice(("grass", "refund of zebra", "tag:x grass", *TEXTS[:3]))
+        )
+    return (
+        "{"
+        + ", ".join(f"{json.dumps(name)}: {value}" for name, value in given.items())
+        + "}"
+    )
 
 
 def request(chance: random.Random, number: int) -> str:
     tool = json.dumps(
-        chance.choice((*(tool.name for tool in TOOLS), *(tool.name for tool in TOOLS), "nonsense", ""))
+        chance.choice(
+            (
+                *(tool.name for tool in TOOLS),
+                *(tool.name for tool in TOOLS),
+                "nonsense",
+                "",
+            )
+        )
     )
     params = f'{{"name": {tool}, "arguments": {arguments(chance)}}}'
     return f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {params}}}'
@@ -86,7 +125,9 @@ class Server:
     def __init__(self, root: Path) -> None:
         pipe = subprocess.PIPE
         command = [TAMIS, "mcp", "--root", root, "--model", "hashing"]
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
 
     def send(self, line: str) -> None:
         self.process.stdin.write(line.encode("utf-8", "surrogatepass") + b"\n")
@@ -104,7 +145,11 @@ class Server:
     def memory(self) -> int:
         """Kilobytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text("utf-8")
-        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+        return int(
+            next(
+                line for line in status.splitlines() if line.startswith("VmRSS")
+            ).split()[1]
+        )
 
 
 def kind_of(answer: dict[str, object]) -> str:
@@ -132,14 +177,20 @@ def main() -> int:
             (root / f"{number}.md").write_text(
                 f"# Note {number}\n\nThe zebra of {number} eats grass.\n" * 5, "utf-8"
             )
-        (root / "a.md").write_text("# A\n\ngrass\n", "utf-8") if not asked.root else None
+        (root / "a.md").write_text(
+            "# A\n\ngrass\n", "utf-8"
+        ) if not asked.root else None
         server = Server(root)
         hello = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "f", "version": "1"},
         }
-        server.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}))
+        server.send(
+            json.dumps(
+                {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+            )
+        )
         server.answer(0)
         server.send('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
         counts: Counter[str] = Counter()
@@ -147,7 +198,9 @@ def main() -> int:
         began = time.monotonic()
         for number in range(1, asked.calls + 1):
             if chance.random() < 0.02:
-                server.send(chance.choice(BROKEN))  # no id to answer to: it must only not end the server
+                server.send(
+                    chance.choice(BROKEN)
+                )  # no id to answer to: it must only not end the server
             server.send(request(chance, number))
             counts[kind_of(server.answer(number))] += 1
             settled = max(500, asked.calls // 10)
@@ -157,11 +210,17 @@ def main() -> int:
         server.process.stdin.close()
         code = server.process.wait(30)
     seconds = time.monotonic() - began
-    print(f"{asked.calls} calls, every one answered, in {seconds:.0f} s; the server ended with {code}")
+    print(
+        f"{asked.calls} calls, every one answered, in {seconds:.0f} s; the server ended with {code}"
+    )
     print("\n".join(f"  {count:6} {kind}" for kind, count in counts.most_common()))
     grown = f"{after / 1000:.1f} MB at the end ({after / before:.3f})"
     print(f"memory: {before / 1000:.1f} MB after {settled} calls, {grown}")
-    return 1 if any(kind.startswith("FAULT") for kind in counts) or after > 1.1 * before else 0
+    return (
+        1
+        if any(kind.startswith("FAULT") for kind in counts) or after > 1.1 * before
+        else 0
+    )
 
 
 if __name__ == "__main__":

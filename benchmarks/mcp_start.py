@@ -92,7 +92,9 @@ def write_notes(root: Path, count: int) -> None:
 
 async def first_answers(root: Path, model: str) -> dict[str, object]:
     arguments = ["mcp", "--root", str(root), "--model", model]
-    async with Client(StdioServerParameters(command=str(TAMIS), args=arguments)) as client:
+    async with Client(
+        StdioServerParameters(command=str(TAMIS), args=arguments)
+    ) as client:
         await client.list_tools()
         asked = {"query": "how is the order of a merge decided", "limit": 5}
         began = time.perf_counter()
@@ -104,7 +106,9 @@ async def first_answers(root: Path, model: str) -> dict[str, object]:
         while not fresh["complete"]:
             await anyio.sleep(1)
             again = time.perf_counter()
-            fresh = (await client.call_tool("query_documents", asked)).structured_content["freshness"]
+            fresh = (
+                await client.call_tool("query_documents", asked)
+            ).structured_content["freshness"]
             times.append(time.perf_counter() - again)
             if words is None and fresh["as_of"]:
                 words = time.perf_counter() - began
@@ -112,7 +116,9 @@ async def first_answers(root: Path, model: str) -> dict[str, object]:
             "first_answer_s": round(spent, 2),
             "first_results": len(first["results"]),
             "first_freshness": first["freshness"],
-            "later_answers_median_s": round(statistics.median(times), 3) if times else None,
+            "later_answers_median_s": round(statistics.median(times), 3)
+            if times
+            else None,
             "later_answers_worst_s": round(max(times), 3) if times else None,
             "all_words_s": words and round(words, 1),
             "complete_s": round(time.perf_counter() - began, 1),
@@ -134,12 +140,18 @@ def main() -> int:
         print(f"ratios: {[round(ratio, 2) for ratio in ratios]}", file=sys.stderr)
         figures = {
             "import_median_s": round(statistics.median(bare for bare, _ in pairs), 2),
-            "tools_list_median_s": round(statistics.median(listed for _, listed in pairs), 2),
+            "tools_list_median_s": round(
+                statistics.median(listed for _, listed in pairs), 2
+            ),
             "ratio_median": round(statistics.median(ratios), 2),
             "ratio_worst": round(ratios[-1], 2),
             "files": asked.files,
         } | anyio.run(first_answers, root, asked.model)
-    print(json.dumps(figures, indent=2) if asked.json else "\n".join(f"{k}: {v}" for k, v in figures.items()))
+    print(
+        json.dumps(figures, indent=2)
+        if asked.json
+        else "\n".join(f"{k}: {v}" for k, v in figures.items())
+    )
     return 0
 
 

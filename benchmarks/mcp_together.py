@@ -37,7 +37,9 @@ class Writer(threading.Thread):
         super().__init__(daemon=True)
         self.root, self.files, self.pause = root, files, pause
         self.stopped = threading.Event()
-        self.written: dict[int, list[float]] = {number: [] for number in range(files)}  # by version
+        self.written: dict[int, list[float]] = {
+            number: [] for number in range(files)
+        }  # by version
         self.changes = 0
 
     def write(self, number: int) -> None:
@@ -45,7 +47,8 @@ class Writer(threading.Thread):
         file = self.root / f"{number}.md"
         aside = self.root / f".{number}.new"
         aside.write_text(
-            f"# Note zebra{number}\n\nThis is version {version} of zebra{number}.\n", encoding="utf-8"
+            f"# Note zebra{number}\n\nThis is version {version} of zebra{number}.\n",
+            encoding="utf-8",
         )
         aside.replace(file)
         self.written[number].append(time.time())
@@ -58,12 +61,16 @@ class Writer(threading.Thread):
 
     def age(self, number: int, version: int, as_of: str) -> float | None:
         """By how many seconds an answer is older than it says: a later version was there before `as_of`."""
-        moment = datetime.fromisoformat(as_of).timestamp()  # whole seconds, rounded down
+        moment = datetime.fromisoformat(
+            as_of
+        ).timestamp()  # whole seconds, rounded down
         later = self.written[number][version + 1 : version + 2]
         return moment - later[0] if later and later[0] < moment else None
 
 
-async def hammer(client: Client, calls: int, writer: Writer, seed: int, counts: Counter[str]) -> None:
+async def hammer(
+    client: Client, calls: int, writer: Writer, seed: int, counts: Counter[str]
+) -> None:
     chance = random.Random(seed)
     for _ in range(calls):
         number = chance.randrange(writer.files)
@@ -76,7 +83,9 @@ async def hammer(client: Client, calls: int, writer: Writer, seed: int, counts: 
         judge(result.structured_content, number, writer, counts)
 
 
-def judge(told: dict[str, Any], number: int, writer: Writer, counts: Counter[str]) -> None:
+def judge(
+    told: dict[str, Any], number: int, writer: Writer, counts: Counter[str]
+) -> None:
     counts["complete" if told["freshness"]["complete"] else "partial, and says so"] += 1
     if "lock" in told["freshness"]["note"]:
         counts[f"LOCK {told['freshness']['note'][:200]}"] += 1
@@ -91,13 +100,17 @@ def judge(told: dict[str, Any], number: int, writer: Writer, counts: Counter[str
     late = writer.age(number, int(found[1]), as_of) if found else None
     if late is not None:
         counts["STALE"] += 1
-        counts["worst staleness in ms"] = max(counts["worst staleness in ms"], int(late * 1000))
+        counts["worst staleness in ms"] = max(
+            counts["worst staleness in ms"], int(late * 1000)
+        )
 
 
 async def serve_and_ask(
     root: Path, model: str, calls: int, writer: Writer, seed: int, counts: Counter[str]
 ) -> None:
-    command = StdioServerParameters(command=str(TAMIS), args=["mcp", "--root", str(root), "--model", model])
+    command = StdioServerParameters(
+        command=str(TAMIS), args=["mcp", "--root", str(root), "--model", model]
+    )
     async with Client(command) as client:
         await hammer(client, calls, writer, seed, counts)
 
@@ -109,9 +122,14 @@ async def serve_and_die(
     command = f"echo $$ > {root}/.pid; exec {TAMIS} mcp --root {root} --model {model}"
     arguments = StdioServerParameters(command="/bin/sh", args=["-c", command])
     try:
-        async with stdio_client(arguments) as streams, Client(_Streams(streams)) as client:
+        async with (
+            stdio_client(arguments) as streams,
+            Client(_Streams(streams)) as client,
+        ):
             await hammer(client, calls, writer, seed, counts)
-            kill = threading.Timer(0.02, _kill, [int((root / ".pid").read_text("utf-8"))])
+            kill = threading.Timer(
+                0.02, _kill, [int((root / ".pid").read_text("utf-8"))]
+            )
             kill.start()
             while True:
                 await client.call_tool("query_documents", {"query": "zebra"})
@@ -148,8 +166,12 @@ def together(
     async def run() -> None:
         async with anyio.create_task_group() as group:
             for seed in range(servers - 1):
-                group.start_soon(serve_and_ask, root, model, calls, writer, seed, counts)
-            group.start_soon(serve_and_die, root, model, calls // 2, writer, servers, counts)
+                group.start_soon(
+                    serve_and_ask, root, model, calls, writer, seed, counts
+                )
+            group.start_soon(
+                serve_and_die, root, model, calls // 2, writer, servers, counts
+            )
 
     writer.start()
     anyio.run(run)
@@ -168,7 +190,9 @@ def main() -> int:
     asked = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        counts = together(Path(folder).resolve(), asked.servers, asked.calls, asked.files, asked.model)
+        counts = together(
+            Path(folder).resolve(), asked.servers, asked.calls, asked.files, asked.model
+        )
     print(f"{asked.servers} servers, {time.monotonic() - began:.0f} s")
     print("\n".join(f"  {count:6} {what}" for what, count in sorted(counts.items())))
     return 1 if any(what[:4].isupper() for what in counts) else 0

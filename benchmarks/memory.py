@@ -60,7 +60,8 @@ def write_corpus(root: Path, megabytes: float) -> None:
     """Documents of 60 sections, with words as often as words are."""
     chance = random.Random(1)
     vocabulary = [
-        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 10))) for _ in range(60_000)
+        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 10)))
+        for _ in range(60_000)
     ]
     weights = list(itertools.accumulate(1 / (at + 3) for at in range(len(vocabulary))))
 
@@ -69,7 +70,9 @@ def write_corpus(root: Path, megabytes: float) -> None:
 
     written = number = 0
     while written < megabytes * 1e6:
-        sections = (f"## Section {at} of {number}\n\n{text(chance)}\n\n" for at in range(60))
+        sections = (
+            f"## Section {at} of {number}\n\n{text(chance)}\n\n" for at in range(60)
+        )
         folder = root / f"d{number // 100}"
         folder.mkdir(parents=True, exist_ok=True)
         written += (folder / f"f{number}.md").write_text(

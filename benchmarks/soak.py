@@ -32,7 +32,7 @@ from wholeness import WORDS, Pages, answers, complaints, content_of, differences
 READERS = 4
 PAUSE = 0.25  # seconds between two questions of a reader: people and agents think, too
 SETTLING = 120.0  # seconds that the watcher has in the end to come to rest
-CLI = "import sys; from tamis.doors.cli import main; main(sys.argv[1:])"
+CLI = "import sys; from tamis.cli.main import main; main(sys.argv[1:])"
 
 
 def settings_of(root: Path) -> Settings:
@@ -53,13 +53,19 @@ def read(root: Path) -> None:
         while sys.stdin.buffer.read(1) != b"":
             try:
                 wrong += complaints(corpus)
-                found = corpus.search(" ".join(dice.choices(WORDS, k=2)), limit=dice.choice((5, 50)))
+                found = corpus.search(
+                    " ".join(dice.choices(WORDS, k=2)), limit=dice.choice((5, 50))
+                )
                 generations.add(found.index.generation)
                 counts["answers"] += 1
             except Exception as error:  # noqa: BLE001 - every fault is what this looks for
                 wrong.append(f"{type(error).__name__}: {error}")
             time.sleep(PAUSE)
-    told = {"answers": counts["answers"], "generations": len(generations), "wrong": wrong[:20]}
+    told = {
+        "answers": counts["answers"],
+        "generations": len(generations),
+        "wrong": wrong[:20],
+    }
     print(json.dumps(told | {"errors": len(wrong)}), flush=True)
 
 
@@ -73,9 +79,21 @@ class Watching:
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", CLI, "watch", str(self.root), "--model", "hashing", "--json", "-q"]
+        command = [
+            sys.executable,
+            "-c",
+            CLI,
+            "watch",
+            str(self.root),
+            "--model",
+            "hashing",
+            "--json",
+            "-q",
+        ]
         with self.out.open("ab") as out, self.err.open("ab") as err:
-            return subprocess.Popen(command, stdout=out, stderr=err, env=environment(self.home))
+            return subprocess.Popen(
+                command, stdout=out, stderr=err, env=environment(self.home)
+            )
 
     def restart(self, number: int) -> None:
         self.end(number)
@@ -90,13 +108,21 @@ class Watching:
 
     def errors(self) -> list[str]:
         """What it said that it should not have: faults, and anything on standard error."""
-        events = [line for line in self.out.read_text("utf-8").splitlines() if '"event": "' in line]
-        bad = [line for line in events if json.loads(line)["event"] in ("fault", "failing")]
+        events = [
+            line
+            for line in self.out.read_text("utf-8").splitlines()
+            if '"event": "' in line
+        ]
+        bad = [
+            line for line in events if json.loads(line)["event"] in ("fault", "failing")
+        ]
         return bad + self.err.read_text("utf-8").splitlines()
 
 
 def environment(home: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    kept = {
+        name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ
+    }
     return kept | {"HOME": str(home)}
 
 
@@ -112,17 +138,28 @@ def megabytes(process: subprocess.Popen[bytes]) -> float | None:
         lines = Path(f"/proc/{process.pid}/status").read_text("ascii").splitlines()
     except FileNotFoundError:
         return None
-    return next((int(line.split()[1]) / 1000 for line in lines if line.startswith("RssAnon")), None)
+    return next(
+        (int(line.split()[1]) / 1000 for line in lines if line.startswith("RssAnon")),
+        None,
+    )
 
 
 class Memory:
     """Samples of memory, by who it is, over the time of a run."""
 
     def __init__(self) -> None:
-        self.samples: dict[str, list[tuple[float, float]]] = {"watcher": [], "reader": []}
+        self.samples: dict[str, list[tuple[float, float]]] = {
+            "watcher": [],
+            "reader": [],
+        }
 
-    def look(self, now: float, watcher: subprocess.Popen[bytes], readers: list[Any]) -> None:
-        for who, process in [("watcher", watcher), *(("reader", each) for each in readers)]:
+    def look(
+        self, now: float, watcher: subprocess.Popen[bytes], readers: list[Any]
+    ) -> None:
+        for who, process in [
+            ("watcher", watcher),
+            *(("reader", each) for each in readers),
+        ]:
             taken = megabytes(process)
             if taken is not None:
                 self.samples[who].append((now, taken))
@@ -151,7 +188,9 @@ def settle(corpus: Corpus) -> float:
     return float("inf")
 
 
-def soak(place: Path, minutes: float, files: int, seed: int, edits: float) -> dict[str, Any]:
+def soak(
+    place: Path, minutes: float, files: int, seed: int, edits: float
+) -> dict[str, Any]:
     """`edits` is how many there are in a second, on average."""
     root, home = place / "root", place / "home"
     home.mkdir()
@@ -167,9 +206,15 @@ def soak(place: Path, minutes: float, files: int, seed: int, edits: float) -> di
             settled = settle(corpus)
             told = [json.loads(reader.communicate(timeout=60)[0]) for reader in readers]
             watching.end(signal.SIGTERM)
-            errors = [each for reader in told for each in reader["wrong"]] + watching.errors()
+            errors = [
+                each for reader in told for each in reader["wrong"]
+            ] + watching.errors()
             errors += [] if settled < SETTLING else ["the watcher did not come to rest"]
-            errors += [f"a reader ended with {each.returncode}" for each in readers if each.returncode]
+            errors += [
+                f"a reader ended with {each.returncode}"
+                for each in readers
+                if each.returncode
+            ]
             with corpus_over(root, place / "aside") as anew:
                 anew.refresh()
                 compared = _compared(corpus, anew)
@@ -186,7 +231,11 @@ def soak(place: Path, minutes: float, files: int, seed: int, edits: float) -> di
 
 
 def _work(
-    pages: Pages, watching: Watching, readers: list[subprocess.Popen[bytes]], long: float, edits: float
+    pages: Pages,
+    watching: Watching,
+    readers: list[subprocess.Popen[bytes]],
+    long: float,
+    edits: float,
 ) -> dict[str, Any]:
     """Change files for so many seconds, and end the watcher once in every minute of them."""
     done, memory, restarts, looked = Counter[str](), Memory(), 0, 0.0
@@ -200,7 +249,11 @@ def _work(
             watching.restart((signal.SIGKILL, signal.SIGTERM)[restarts % 2])
             restarts += 1
         time.sleep(pages.dice.expovariate(edits))
-    counts = {"edits": sum(done.values()), "edits_by_kind": dict(done), "restarts": restarts}
+    counts = {
+        "edits": sum(done.values()),
+        "edits_by_kind": dict(done),
+        "restarts": restarts,
+    }
     return counts | memory.figures(long)
 
 
@@ -238,7 +291,9 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="tamis-soak-") as folder:
         place = Path(folder).resolve()
-        figures = soak(place, options.minutes, options.files, options.seed, options.edits)
+        figures = soak(
+            place, options.minutes, options.files, options.seed, options.edits
+        )
     if options.json:
         print(json.dumps(figures, indent=2))
     else:

@@ -42,30 +42,34 @@ from material import (
     some_of,
     write_corpus,
 )
-from tamis.build import build
 from tamis.corpus import Corpus
-from tamis.engine.embedded import vectors
-from tamis.engine.embedded.reader import Reader
-from tamis.engine.embedded.snapshot import EmbeddedSnapshot
-from tamis.filters import Under
+from tamis.index.build import build
+from tamis.index.dry_run import documents
+from tamis.index.embedded import vectors
+from tamis.index.embedded.reader import Reader
+from tamis.index.embedded.snapshot import EmbeddedSnapshot
 from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
-from tamis.models.embed import load_embedder
-from tamis.models.rerank import load_reranker
+from tamis.models.embedders import load_embedder
+from tamis.models.rerankers import load_reranker
 from tamis.progress import Silent
+from tamis.query.filters import Under
 from tamis.search.calibrate import Logistic
+from tamis.search.extras.rerank import Watched, reranked
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
-from tamis.search.rerank import Watched, reranked
 from tamis.search.stages import STAGES
 from tamis.settings import PRESETS, SearchSettings
-from tamis.survey import documents
 
 
 def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
     root = some_of(corpus, work / "a", 60)
     settings = settings_for(root, "granite")
     embedder = load_embedder("granite")
-    texts = [embedding_text(d.title, chunk) for d in documents(root, settings) for chunk in d.chunks]
+    texts = [
+        embedding_text(d.title, chunk)
+        for d in documents(root, settings)
+        for chunk in d.chunks
+    ]
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
@@ -73,7 +77,13 @@ def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
 
     embedder.embed_passages(texts[:8])
     took, bare = alternate(ours, lambda: embedder.embed_passages(texts), 3)
-    return {"chunks": len(texts), "index_s": took, "bare_s": bare, "ratio": took / bare, "allowed": 1.25}
+    return {
+        "chunks": len(texts),
+        "index_s": took,
+        "bare_s": bare,
+        "ratio": took / bare,
+        "allowed": 1.25,
+    }
 
 
 def index_words(corpus: Path, work: Path) -> dict[str, float]:
@@ -82,7 +92,11 @@ def index_words(corpus: Path, work: Path) -> dict[str, float]:
 
     root = some_of(corpus, work / "b", 4000)
     settings = settings_for(root, "none")
-    texts = [chunk.content for document in documents(root, settings) for chunk in document.chunks]
+    texts = [
+        chunk.content
+        for document in documents(root, settings)
+        for chunk in document.chunks
+    ]
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
@@ -90,12 +104,21 @@ def index_words(corpus: Path, work: Path) -> dict[str, float]:
 
     def theirs() -> None:
         tokens = bm25s.tokenize(
-            texts, stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False
+            texts,
+            stopwords="en",
+            stemmer=Stemmer.Stemmer("english"),
+            show_progress=False,
         )
         bm25s.BM25().index(tokens, show_progress=False)
 
     took, bare = alternate(ours, theirs, 3)
-    return {"chunks": len(texts), "index_s": took, "bm25s_s": bare, "ratio": took / bare, "allowed": 1.5}
+    return {
+        "chunks": len(texts),
+        "index_s": took,
+        "bm25s_s": bare,
+        "ratio": took / bare,
+        "allowed": 1.5,
+    }
 
 
 QUERIES = (
@@ -122,7 +145,11 @@ def large_index(corpus: Path, work: Path, chunks: int) -> Iterator[Large]:
         large_root(corpus, work, chunks)
         settings = settings_for(root, "")
         small = some_of(corpus, work / "seeds", 60)
-        texts = [embedding_text(d.title, c) for d in documents(small, settings) for c in d.chunks][:400]
+        texts = [
+            embedding_text(d.title, c)
+            for d in documents(small, settings)
+            for c in d.chunks
+        ][:400]
         embedder = MixedEmbedder(real.embed_passages(texts))
         build(root, root / ".tamis", settings, lambda _: embedder, Silent())
     vectors_of = {query: real.embed_query(query) for query in QUERIES}
@@ -138,10 +165,14 @@ def search_large(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
         figures["segments"] = len(snapshot.view.segments)
         one_percent = Under("part07")
         narrow = Question(text="", filter=one_percent, max_hops=1)
-        figures["allowed_share"] = snapshot.allow(one_percent).chunks / snapshot.state.chunks
+        figures["allowed_share"] = (
+            snapshot.allow(one_percent).chunks / snapshot.state.chunks
+        )
 
         def ask(query: str, question: Question) -> None:
-            asked = Question(text=query, filter=question.filter, max_hops=question.max_hops)
+            asked = Question(
+                text=query, filter=question.filter, max_hops=question.max_hops
+            )
             search(snapshot, asked, Models(lambda text: vectors_of[text]))
 
         def scan(query: str) -> None:
@@ -153,10 +184,17 @@ def search_large(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
                 scores = segment.vectors["full"] @ vectors_of[query]
                 np.argpartition(scores, -20)[-20:]
 
-        times: dict[str, list[float]] = {"all": [], "narrow": [], "scan": [], "float32": []}
+        times: dict[str, list[float]] = {
+            "all": [],
+            "narrow": [],
+            "scan": [],
+            "float32": [],
+        }
         for _ in range(12):
             for query in QUERIES:
-                times["all"].append(seconds(lambda q=query: ask(q, Question(text=q, max_hops=1))))
+                times["all"].append(
+                    seconds(lambda q=query: ask(q, Question(text=q, max_hops=1)))
+                )
                 times["scan"].append(seconds(lambda q=query: scan(q)))
                 times["narrow"].append(seconds(lambda q=query: ask(q, narrow)))
                 times["float32"].append(seconds(lambda q=query: plain(q)))
@@ -170,7 +208,10 @@ def search_large(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
 
 
 def ask_in_turn(
-    large: Large, ways: Mapping[str, Question], rounds: int, told: Callable[[Mapping[str, float]], float]
+    large: Large,
+    ways: Mapping[str, Question],
+    rounds: int,
+    told: Callable[[Mapping[str, float]], float],
 ) -> dict[str, list[float]]:
     """What is told of the times of each search: every question in every way, one after the other."""
     models = Models(lambda text: large.vectors_of[text], large.related)
@@ -194,11 +235,17 @@ def all_stages(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
     stages = [name for name in STAGES if name != "rerank"]
     with large_index(corpus, work, chunks) as large:
         figures: dict[str, float] = {"chunks": large.snapshot.state.chunks}
-        took = ask_in_turn(large, ways, 10, lambda times: sum(times[name] for name in stages))
+        took = ask_in_turn(
+            large, ways, 10, lambda times: sum(times[name] for name in stages)
+        )
     for way, values in took.items():
         figures[f"{way}_ms"] = statistics.median(values)
         figures[f"{way}_p95_ms"] = statistics.quantiles(values, n=20)[-1]
-    return figures | {"ratio": figures["balanced_ms"] / STAGES_MS, "allowed": 1.0, "limit_ms": STAGES_MS}
+    return figures | {
+        "ratio": figures["balanced_ms"] / STAGES_MS,
+        "allowed": 1.0,
+        "limit_ms": STAGES_MS,
+    }
 
 
 STAGES_MS = 50.0  # what the design allows for all changes but reranking (R002-006)
@@ -209,7 +256,9 @@ def all_presets(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
     with large_index(corpus, work, chunks) as large:
         figures: dict[str, float] = {"chunks": large.snapshot.state.chunks}
         took = ask_in_turn(large, ways, 10, lambda times: times["total"])
-    figures |= {f"{name}_ms": statistics.median(values) for name, values in took.items()}
+    figures |= {
+        f"{name}_ms": statistics.median(values) for name, values in took.items()
+    }
     for name in ways.keys() - {"balanced"}:
         figures[f"{name}_ratio"] = figures[f"{name}_ms"] / figures["balanced_ms"]
     return figures
@@ -218,20 +267,30 @@ def all_presets(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
 def asked_as(settings: SearchSettings) -> Question:
     """As an open corpus asks with these settings."""
     return Question(
-        text="", max_hops=settings.max_hops, mmr=settings.mmr_enabled, now=time.time(), settings=settings
+        text="",
+        max_hops=settings.max_hops,
+        mmr=settings.mmr_enabled,
+        now=time.time(),
+        settings=settings,
     )
 
 
 def help_text() -> dict[str, float]:
     run = lambda *command: subprocess.run(command, check=True, capture_output=True)  # noqa: E731
     script = shutil.which("tamis", path=str(Path(sys.executable).parent)) or "tamis"
-    took, bare = alternate(lambda: run(script, "--help"), lambda: run(sys.executable, "-c", "pass"), 15)
-    return {"help_ms": took * 1000, "python_ms": bare * 1000, "limit_ms": 2 * bare * 1000 + 60}
+    took, bare = alternate(
+        lambda: run(script, "--help"), lambda: run(sys.executable, "-c", "pass"), 15
+    )
+    return {
+        "help_ms": took * 1000,
+        "python_ms": bare * 1000,
+        "limit_ms": 2 * bare * 1000 + 60,
+    }
 
 
 BARE_PROCESS = """
 import numpy, onnxruntime, tokenizers
-from tamis.models.embed import load_embedder
+from tamis.models.embedders import load_embedder
 load_embedder("granite")
 """
 
@@ -247,7 +306,10 @@ def cold_search(corpus: Path, work: Path) -> dict[str, float]:
     real = load_embedder("granite")
     seeds = real.embed_passages(["alpha", "beta", "gamma", "delta"])
     fake = MixedEmbedder(seeds)
-    fake.name, fake.fingerprint = real.name, real.fingerprint  # vectors of the real model's shape
+    fake.name, fake.fingerprint = (
+        real.name,
+        real.fingerprint,
+    )  # vectors of the real model's shape
     build(root, root / ".tamis", settings, lambda _: fake, Silent())
     run = lambda *command: subprocess.run(command, check=False, capture_output=True)  # noqa: E731
     script = shutil.which("tamis", path=str(Path(sys.executable).parent)) or "tamis"
@@ -257,21 +319,39 @@ def cold_search(corpus: Path, work: Path) -> dict[str, float]:
         9,
     )
     chunks = Corpus(root, root / ".tamis", settings).status().index.chunks
-    return {"chunks": chunks, "search_s": took, "bare_s": bare, "ratio": took / bare, "allowed": 2.0}
+    return {
+        "chunks": chunks,
+        "search_s": took,
+        "bare_s": bare,
+        "ratio": took / bare,
+        "allowed": 2.0,
+    }
 
 
-def rerank_candidates(corpus: Path, work: Path, budget_ms: int = 150) -> dict[str, float]:
+def rerank_candidates(
+    corpus: Path, work: Path, budget_ms: int = 150
+) -> dict[str, float]:
     root = some_of(corpus, work / "r", 60)
     found = documents(root, settings_for(root, "none"))
-    chunks = [(document, chunk) for document in found for chunk in document.chunks][:200]
+    chunks = [(document, chunk) for document in found for chunk in document.chunks][
+        :200
+    ]
     model = load_reranker("minilm")
-    picks = [[_candidate(*chunks[(at * 10 + n) % len(chunks)]) for n in range(10)] for at in range(8)]
+    picks = [
+        [_candidate(*chunks[(at * 10 + n) % len(chunks)]) for n in range(10)]
+        for at in range(8)
+    ]
     query = "how do I configure a runner"
-    unlimited, limited = SearchSettings(rerank_budget_ms=0), SearchSettings(rerank_budget_ms=budget_ms)
+    unlimited, limited = (
+        SearchSettings(rerank_budget_ms=0),
+        SearchSettings(rerank_budget_ms=budget_ms),
+    )
     watched = Watched(model.scores)
     ratios, passes, bounded, done = [], 0, [], []
     for candidates in picks:
-        texts = [embedding_text(each.passage.title, each.passage) for each in candidates]
+        texts = [
+            embedding_text(each.passage.title, each.passage) for each in candidates
+        ]
         windows = [(ids, types) for _, ids, types in model.windows(query, texts)]
         passes += len(windows)
 
@@ -309,10 +389,17 @@ def _candidate(document: Document, chunk: Chunk) -> Candidate:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("--corpus", type=Path)
     arguments.add_argument("--only", default="a,b,c,d,e,r,s,p")
-    arguments.add_argument("--chunks", type=int, default=100_000, help="how large the index of c, s and p is")
+    arguments.add_argument(
+        "--chunks",
+        type=int,
+        default=100_000,
+        help="how large the index of c, s and p is",
+    )
     arguments.add_argument("--json", action="store_true")
     given = arguments.parse_args()
     wanted = given.only.split(",")
@@ -331,7 +418,10 @@ def main() -> None:
         }
         for name in wanted:
             figures = {key: round(value, 3) for key, value in parts[name]().items()}
-            print(json.dumps({name: figures}) if given.json else f"{name}: {figures}", flush=True)
+            print(
+                json.dumps({name: figures}) if given.json else f"{name}: {figures}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

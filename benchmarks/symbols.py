@@ -45,15 +45,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tamis.ingest.code import code_parts
-from tamis.ingest.grammars import GRAMMARS
-from tamis.ingest.isolated import CHILD
+from tamis.ingest.code.child import CHILD
+from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.grammars import GRAMMARS
+from tamis.ingest.code.symbols import Symbol, symbols
 from tamis.ingest.parse import window_passages
-from tamis.ingest.symbols import Symbol, symbols
-from tamis.languages import CODE_LANGUAGE, extension
 from tamis.model import Chunk, embedding_text
-from tamis.models.embed import load_embedder
+from tamis.models.embedders import load_embedder
 from tamis.settings import ChunkingSettings
+from tamis.text.languages import CODE_LANGUAGE, extension
 
 PLACES = (
     "/usr/share/cargo/registry", "/usr/share/gocode/src", "/usr/share/bash-completion", "/usr/include",
@@ -92,7 +92,16 @@ SAYS = {
     ("typescript", "alias"): r"\btype\b(?!.*\bfrom\b)",
 }
 # Their files are often source in strings, or broken on purpose.
-LEFT_OUT = {"test", "tests", "testing", "testdata", "testData", "spec", "__tests__", "fixtures"}
+LEFT_OUT = {
+    "test",
+    "tests",
+    "testing",
+    "testdata",
+    "testData",
+    "spec",
+    "__tests__",
+    "fixtures",
+}
 _WORDS_BEFORE = r"^[ \t]*([a-z@]+(\[[a-z.]+\]|\([a-z]*\))?[ \t]+)*"
 EXTRA = [
     "--langdef=MyScala",
@@ -107,7 +116,9 @@ Definitions = Counter[tuple[str, int]]  # by name and line
 Texts = dict[Path, str]
 
 
-def find_files(folders: Iterable[Path], count: int, seed: int, wanted: str | None) -> dict[str, list[Path]]:
+def find_files(
+    folders: Iterable[Path], count: int, seed: int, wanted: str | None
+) -> dict[str, list[Path]]:
     """Files by language, at most `count` each, chosen at random."""
     by_language: dict[str, set[Path]] = defaultdict(set)
     for folder in folders:
@@ -116,11 +127,20 @@ def find_files(folders: Iterable[Path], count: int, seed: int, wanted: str | Non
             for name in names:
                 language = CODE_LANGUAGE.get(extension(name))
                 path = Path(parent, name)
-                if language in GRAMMARS and wanted in (None, language) and path.is_file():
+                if (
+                    language in GRAMMARS
+                    and wanted in (None, language)
+                    and path.is_file()
+                ):
                     by_language[language].add(path.resolve())
     choose = random.Random(seed)
-    everything = {language: sorted(paths) for language, paths in sorted(by_language.items())}
-    return {language: choose.sample(paths, min(count, len(paths))) for language, paths in everything.items()}
+    everything = {
+        language: sorted(paths) for language, paths in sorted(by_language.items())
+    }
+    return {
+        language: choose.sample(paths, min(count, len(paths)))
+        for language, paths in everything.items()
+    }
 
 
 def read(paths: Iterable[Path]) -> Texts:
@@ -145,7 +165,11 @@ def by_ast(texts: Texts) -> dict[Path, Definitions]:
                 tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
             continue  # Python 2, templates, tests of the parser: there is no truth to compare with
-        found[path] = Counter((node.name, node.lineno) for node in ast.walk(tree) if isinstance(node, kinds))
+        found[path] = Counter(
+            (node.name, node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, kinds)
+        )
     return found
 
 
@@ -159,14 +183,26 @@ def by_ctags(language: str, texts: Texts) -> dict[Path, Definitions]:
             copy.write_text(text, "utf-8", newline="\n")
             copies[str(copy)] = path
         own = [] if name.startswith("My") else [f"--kinds-{name}={kinds}"]
-        options = [*EXTRA, *own, f"--language-force={name}", "--output-format=json", "--fields=NFnKl"]
+        options = [
+            *EXTRA,
+            *own,
+            f"--language-force={name}",
+            "--output-format=json",
+            "--fields=NFnKl",
+        ]
         command = ["ctags", "--options=NONE", *options, "-f", "-", "-L", "-"]
-        answer = subprocess.run(command, input="\n".join(copies), capture_output=True, text=True, check=True)
+        answer = subprocess.run(
+            command, input="\n".join(copies), capture_output=True, text=True, check=True
+        )
     lines = {path: text.split("\n") for path, text in texts.items()}
     for tag in map(json.loads, answer.stdout.splitlines()):
         path, line = copies[tag["path"]], tag["line"]
         says = SAYS.get((language, tag["kind"]), "")
-        if tag["language"] == name and re.search(says, lines[path][line - 1]) and _is_name(tag["name"]):
+        if (
+            tag["language"] == name
+            and re.search(says, lines[path][line - 1])
+            and _is_name(tag["name"])
+        ):
             found[path][_plain(tag["name"]), line] = 1
     return found
 
@@ -177,7 +213,9 @@ def _is_name(name: str) -> bool:
 
 def _names(symbol: Symbol) -> Iterable[str]:
     """`namespace a::b` is one definition to us, two to ctags."""
-    return (*symbol.scope, symbol.name) if symbol.kind == "namespace" else (symbol.name,)
+    return (
+        (*symbol.scope, symbol.name) if symbol.kind == "namespace" else (symbol.name,)
+    )
 
 
 def _plain(name: str) -> str:
@@ -191,7 +229,11 @@ def by_us(texts: Texts, language: str) -> tuple[dict[Path, Definitions], int]:
         ours = symbols(text, "tsx" if path.suffix == ".tsx" else language)
         unread += ours is None
         found[path] = Counter(
-            {(_plain(name), symbol.line) for symbol in ours or () for name in _names(symbol)}
+            {
+                (_plain(name), symbol.line)
+                for symbol in ours or ()
+                for name in _names(symbol)
+            }
         )
     return found, unread
 
@@ -206,7 +248,10 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def _used() -> float:
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(
+        sum(resource.getrusage(who)[:2])
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
 
 
 @dataclass
@@ -225,11 +270,18 @@ def speeds(texts: Texts, total: Speed) -> tuple[float, float]:
     def by_structure() -> None:
         for path, text in texts.items():
             parts, _ = code_parts(path.name, text, sizes)
-            made.extend(parts.chunks if parts else window_passages(path.name, text, sizes).chunks)
+            made.extend(
+                parts.chunks
+                if parts
+                else window_passages(path.name, text, sizes).chunks
+            )
 
     structure = cpu_seconds(by_structure)
     windows = cpu_seconds(
-        lambda: [window_passages(path.name, text, sizes).chunks for path, text in texts.items()]
+        lambda: [
+            window_passages(path.name, text, sizes).chunks
+            for path, text in texts.items()
+        ]
     )
     total.seconds += structure
     total.chunks += made
@@ -240,7 +292,9 @@ def against_embedding(total: Speed, seed: int) -> float:
     """How much longer embedding takes than parsing and chunking, per chunk, both in CPU seconds."""
     sample = random.Random(seed).sample(total.chunks, min(SAMPLE, len(total.chunks)))
     embedder = load_embedder("granite", threads=1)
-    embedder.embed_passages([embedding_text("", sample[0])])  # it is loaded with the first
+    embedder.embed_passages(
+        [embedding_text("", sample[0])]
+    )  # it is loaded with the first
     embedding = cpu_seconds(
         lambda: embedder.embed_passages([embedding_text("", chunk) for chunk in sample])
     ) / len(sample)
@@ -251,19 +305,31 @@ def against_embedding(total: Speed, seed: int) -> float:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     arguments.add_argument("folders", nargs="*", type=Path)
-    arguments.add_argument("--files", type=int, default=300, help="at most so many for each language")
+    arguments.add_argument(
+        "--files", type=int, default=300, help="at most so many for each language"
+    )
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--language")
-    arguments.add_argument("--misses", type=int, default=0, help="show so many that were missed")
+    arguments.add_argument(
+        "--misses", type=int, default=0, help="show so many that were missed"
+    )
     given = arguments.parse_args()
     paths = sysconfig.get_paths()
-    folders = given.folders or [Path(paths["stdlib"]), Path(paths["purelib"]), *map(Path, PLACES)]
+    folders = given.folders or [
+        Path(paths["stdlib"]),
+        Path(paths["purelib"]),
+        *map(Path, PLACES),
+    ]
     print(f"{'language':11}{'files':>6}{'unread':>7}{'defined':>9}{'recall':>8}{'precision':>11}"
           f"{'Mchar/s':>9}{'windows':>9}")  # fmt: skip
     failed, total = False, Speed()
-    for language, chosen in find_files(folders, given.files, given.seed, given.language).items():
+    for language, chosen in find_files(
+        folders, given.files, given.seed, given.language
+    ).items():
         texts = read(chosen)
         truth = by_ast(texts) if language == "python" else by_ctags(language, texts)
         texts = {path: text for path, text in texts.items() if path in truth}
@@ -279,8 +345,12 @@ def main() -> int:
               f"{fast / 1e6:9.2f}{windows / 1e6:9.2f}", flush=True)  # fmt: skip
         failed |= recall < (0.98 if language == "python" else 0.95)
         missed = [(path, *key) for path in texts for key in truth[path] - ours[path]]
-        for path, name, line in random.Random(0).sample(missed, min(given.misses, len(missed))):
-            print(f"    {path}:{line}: {name}: {texts[path].splitlines()[line - 1].strip()[:90]}")
+        for path, name, line in random.Random(0).sample(
+            missed, min(given.misses, len(missed))
+        ):
+            print(
+                f"    {path}:{line}: {name}: {texts[path].splitlines()[line - 1].strip()[:90]}"
+            )
     failed |= against_embedding(total, given.seed) < 20
     return 1 if failed else 0
 

@@ -25,9 +25,9 @@ from typing import Any
 
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.filters import EVERYTHING
+from tamis.query.filters import EVERYTHING
 from tamis.settings import Settings
-from tamis.text import words
+from tamis.text.words import words
 
 WORDS = [
     "river",
@@ -48,16 +48,28 @@ WORDS = [
     "build",
 ]
 LONG = 3600.0
-CLI = "import sys; from tamis.doors.cli import main; main(sys.argv[1:])"
+CLI = "import sys; from tamis.cli.main import main; main(sys.argv[1:])"
 
 
 class Watching:
     """`tamis watch` and the events that it has printed."""
 
     def __init__(self, root: Path, model: str, home: Path) -> None:
-        command = [sys.executable, "-c", CLI, "watch", str(root), "--model", model, "--json", "-q"]
+        command = [
+            sys.executable,
+            "-c",
+            CLI,
+            "watch",
+            str(root),
+            "--model",
+            model,
+            "--json",
+            "-q",
+        ]
         environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, env=environment
+        )
         self.events: list[dict[str, Any]] = []
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -70,12 +82,19 @@ class Watching:
         return sum(event["event"] == "indexed" for event in list(self.events))
 
     def cpu(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{self.process.pid}/stat")
+            .read_text("ascii")
+            .rpartition(")")[2]
+            .split()
+        )
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def megabytes(self, name: str = "VmRSS") -> float:
         lines = Path(f"/proc/{self.process.pid}/status").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1000
+        return (
+            next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1000
+        )
 
     def end(self) -> float:
         began = time.perf_counter()
@@ -108,7 +127,12 @@ def words_only(root: Path) -> Settings:
 
 
 def edit(
-    root: Path, corpus: Corpus, watching: Watching, number: int, word: str, dice: random.Random
+    root: Path,
+    corpus: Corpus,
+    watching: Watching,
+    number: int,
+    word: str,
+    dice: random.Random,
 ) -> float:
     """Seconds from the end of an atomic save until the file is found."""
     file = file_of(root, number)
@@ -160,7 +184,9 @@ def measure(root: Path, home: Path, options: argparse.Namespace) -> dict[str, An
             time.sleep(dice.uniform(1.0, 2.0))
             word = "zebra" + "".join(dice.choices("bcdfghklmnprstvw", k=8))
             before = watching.cpu()
-            edits.append(edit(root, corpus, watching, dice.randrange(options.files), word, dice))
+            edits.append(
+                edit(root, corpus, watching, dice.randrange(options.files), word, dice)
+            )
             time.sleep(0.3)  # what comes after the commit counts, too
             computed.append(watching.cpu() - before)
             assert not corpus.state().pending_chunks, "its vector is there, too"
@@ -174,9 +200,13 @@ def measure(root: Path, home: Path, options: argparse.Namespace) -> dict[str, An
         figures["idle_megabytes"] = watching.megabytes()
         runs, before = watching.runs(), time.perf_counter()
         for number in range(options.files):
-            file_of(root, number).write_text(note(number, dice, "giraffe"), encoding="utf-8")
+            file_of(root, number).write_text(
+                note(number, dice, "giraffe"), encoding="utf-8"
+            )
         figures["burst_writing"] = time.perf_counter() - before
-        figures["burst_until_words"] = wait(lambda: _have(corpus, "giraffe") == options.files, watching)
+        figures["burst_until_words"] = wait(
+            lambda: _have(corpus, "giraffe") == options.files, watching
+        )
         figures["burst_runs"] = watching.runs() - runs
         figures["peak_megabytes"] = watching.megabytes("VmHWM")
         figures["ending"] = watching.end()
@@ -202,7 +232,11 @@ def main() -> None:
         print(json.dumps(figures, indent=2))
         return
     for name, value in figures.items():
-        print(f"{name:20} {value:.2f}" if isinstance(value, float) else f"{name:20} {value}")
+        print(
+            f"{name:20} {value:.2f}"
+            if isinstance(value, float)
+            else f"{name:20} {value}"
+        )
 
 
 if __name__ == "__main__":

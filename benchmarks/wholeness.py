@@ -17,12 +17,23 @@ from typing import Any
 import numpy as np
 
 from tamis.corpus import Corpus
-from tamis.engine.embedded.arrays import map_arrays
-from tamis.filters import EVERYTHING
+from tamis.index.embedded.arrays import map_arrays
 from tamis.model import Found
-from tamis.text import words
+from tamis.query.filters import EVERYTHING
+from tamis.text.words import words
 
-WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token", "queue", "index", "naïve")
+WORDS = (
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "retry",
+    "cache",
+    "token",
+    "queue",
+    "index",
+    "naïve",
+)
 MARK = re.compile(r"edition (\d+) part (\d+) of (\d+)")
 SMALL = "[chunking]\nmin_chars = 0\nmax_chars = 300\noverlap_chars = 0\n"
 IGNORE_FILE = ".graphragignore"
@@ -42,7 +53,9 @@ _OF_DOCUMENTS = {
 class Pages:
     """A folder of Markdown pages that change at random, the same way for the same dice."""
 
-    def __init__(self, root: Path, dice: random.Random, files: int, folders: int = 4) -> None:
+    def __init__(
+        self, root: Path, dice: random.Random, files: int, folders: int = 4
+    ) -> None:
         self.root, self.dice, self.files, self.folders = root, dice, files, folders
         self.edition = 0
         root.mkdir(parents=True, exist_ok=True)
@@ -57,7 +70,9 @@ class Pages:
         return self.place(self.dice.randrange(2 * self.files))
 
     def there(self) -> list[Path]:
-        return sorted(file for file in self.root.glob("[dm]*/*.md") if file.name[0] != ".")
+        return sorted(
+            file for file in self.root.glob("[dm]*/*.md") if file.name[0] != "."
+        )
 
     def write(self, file: Path, *, atomic: bool = False) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +118,13 @@ class Pages:
         """One change; returns its name. The folder stays about as large as it was."""
         name = self.dice.choices(tuple(self.steps()), weights=(4, 8, 8, 3, 4, 1, 1))[0]
         count = len(self.there())
-        name = "create" if count < self.files // 2 else "delete" if count > 2 * self.files else name
+        name = (
+            "create"
+            if count < self.files // 2
+            else "delete"
+            if count > 2 * self.files
+            else name
+        )
         self.steps()[name]()
         return name
 
@@ -117,7 +138,11 @@ class Pages:
 
     def move_folder(self) -> None:
         """A folder goes elsewhere with all that is in it, or comes back."""
-        here = sorted(folder for folder in self.root.iterdir() if folder.is_dir() and folder.name[0] in "dm")
+        here = sorted(
+            folder
+            for folder in self.root.iterdir()
+            if folder.is_dir() and folder.name[0] in "dm"
+        )
         folder = self.dice.choice(here)
         name = f"m{folder.name}" if folder.name[0] == "d" else folder.name[1:]
         if (self.root / name).exists():
@@ -126,8 +151,12 @@ class Pages:
 
     def ignore(self) -> None:
         """Other files are kept out from now on."""
-        patterns = self.dice.sample(("d1/", "f1*.md", "md2/", "f?3.md", "*.new"), self.dice.randint(0, 3))
-        (self.root / IGNORE_FILE).write_text("".join(f"{each}\n" for each in patterns), encoding="utf-8")
+        patterns = self.dice.sample(
+            ("d1/", "f1*.md", "md2/", "f?3.md", "*.new"), self.dice.randint(0, 3)
+        )
+        (self.root / IGNORE_FILE).write_text(
+            "".join(f"{each}\n" for each in patterns), encoding="utf-8"
+        )
 
 
 def content_of(directory: Path) -> dict[str, dict[str, Any]]:
@@ -136,7 +165,9 @@ def content_of(directory: Path) -> dict[str, dict[str, Any]]:
     Read with nothing but SQLite and the arrays' own reader, so that no fault of the engine's readers hides
     one of its writers.
     """
-    with closing(sqlite3.connect(f"{(directory / 'index.db').as_uri()}?mode=ro", uri=True)) as connection:
+    with closing(
+        sqlite3.connect(f"{(directory / 'index.db').as_uri()}?mode=ro", uri=True)
+    ) as connection:
         connection.execute("BEGIN")
         documents = {
             key: {"document": columns, "segment": segment, "place": place}
@@ -147,7 +178,9 @@ def content_of(directory: Path) -> dict[str, dict[str, Any]]:
         for table, columns in _OF_DOCUMENTS.items():
             for own in documents.values():
                 own[table] = []
-            for key, *row in connection.execute(f"SELECT document, {columns} FROM {table}"):
+            for key, *row in connection.execute(
+                f"SELECT document, {columns} FROM {table}"
+            ):
                 documents[key][table].append(tuple(row))
         rows = {
             segment: list(_rows(directory / "segments" / folder))
@@ -162,7 +195,10 @@ def content_of(directory: Path) -> dict[str, dict[str, Any]]:
 
 def _rows(folder: Path) -> Iterator[tuple[Any, ...]]:
     """Of each row: the place of its document, its codes, its postings in both lanes, its vector."""
-    arrays = {name: map_arrays(folder / f"{name}.bin") for name in ("rows", "words", "code", "vectors")}
+    arrays = {
+        name: map_arrays(folder / f"{name}.bin")
+        for name in ("rows", "words", "code", "vectors")
+    }
     table, full = arrays["rows"], arrays["vectors"]["full"]
     lanes = [_postings(arrays[name], len(table["chunk"])) for name in ("words", "code")]
     for at, place in enumerate(table["document"].tolist()):
@@ -170,18 +206,26 @@ def _rows(folder: Path) -> Iterator[tuple[Any, ...]]:
         yield place, codes, lanes[0][at], lanes[1][at], full[at].tobytes()
 
 
-def _postings(arrays: dict[str, np.ndarray], size: int) -> list[list[tuple[bytes, float]]]:
+def _postings(
+    arrays: dict[str, np.ndarray], size: int
+) -> list[list[tuple[bytes, float]]]:
     found: list[list[tuple[bytes, float]]] = [[] for _ in range(size)]
     block, start, before = arrays["names"].tobytes(), 0, 0
-    for name_end, end in zip(arrays["name_ends"].tolist(), arrays["ends"].tolist(), strict=True):
+    for name_end, end in zip(
+        arrays["name_ends"].tolist(), arrays["ends"].tolist(), strict=True
+    ):
         name = block[before:name_end]
-        for row, weight in zip(arrays["rows"][start:end], arrays["weights"][start:end], strict=True):
+        for row, weight in zip(
+            arrays["rows"][start:end], arrays["weights"][start:end], strict=True
+        ):
             found[row].append((name, float(weight)))
         start, before = end, name_end
     return found
 
 
-def differences(one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]]) -> list[str]:
+def differences(
+    one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]]
+) -> list[str]:
     """Where two indexes do not say the same, in words."""
     only = [f"{path} is in one alone" for path in sorted(one.keys() ^ other.keys())]
     parts = [
@@ -202,17 +246,29 @@ def complaints(corpus: Corpus) -> list[str]:
         for passage in snapshot.passages([hit.key for hit in hits]).values():
             found = MARK.search(passage.content)
             if found is None:
-                return [f"{passage.path} holds what was never written: {passage.content[:80]!r}"]
-            parts.setdefault(passage.path, []).append((int(found[1]), int(found[2]), int(found[3])))
+                return [
+                    f"{passage.path} holds what was never written: {passage.content[:80]!r}"
+                ]
+            parts.setdefault(passage.path, []).append(
+                (int(found[1]), int(found[2]), int(found[3]))
+            )
         counted = snapshot.state.chunks
     wrong = [path for path, own in parts.items() if not _is_whole(own)]
-    short = [] if allowed.chunks == counted else [f"{allowed.chunks} rows for {counted} passages"]
-    return short + [f"{path} is not one whole edition: {sorted(parts[path])}" for path in wrong]
+    short = (
+        []
+        if allowed.chunks == counted
+        else [f"{allowed.chunks} rows for {counted} passages"]
+    )
+    return short + [
+        f"{path} is not one whole edition: {sorted(parts[path])}" for path in wrong
+    ]
 
 
 def _is_whole(own: list[tuple[int, int, int]]) -> bool:
     editions = {(edition, parts) for edition, _, parts in own}
-    return len(editions) == 1 and sorted(part for _, part, _ in own) == list(range(own[0][2]))
+    return len(editions) == 1 and sorted(part for _, part, _ in own) == list(
+        range(own[0][2])
+    )
 
 
 def answers(corpus: Corpus, some: Sequence[str] = WORDS) -> list[Any]:
@@ -224,7 +280,11 @@ def answers(corpus: Corpus, some: Sequence[str] = WORDS) -> list[Any]:
         {"under": ["d2"], "unique": True},
     )
     questions = [f"{word} {some[at - 1]}" for at, word in enumerate(some)]
-    return [_plain(corpus.search(question, limit=50, **way)) for question in questions for way in ways]
+    return [
+        _plain(corpus.search(question, limit=50, **way))
+        for question in questions
+        for way in ways
+    ]
 
 
 def _plain(found: Found) -> Any:

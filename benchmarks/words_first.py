@@ -25,8 +25,8 @@ from typing import Any
 from material import alternate
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.ingest.ignore import IgnoreOptions, open_rules
-from tamis.ingest.template import write_template
+from tamis.gitignore.rules import IgnoreOptions, open_rules
+from tamis.gitignore.template import write_template
 from tamis.ingest.walk import Entry, walk
 
 WORDS = (
@@ -47,7 +47,10 @@ def write_pages(root: Path, files: int) -> None:
         page = root / f"area{number % 50}" / f"page{number}.md"
         page.parent.mkdir(parents=True, exist_ok=True)
         text = " ".join(dice.choices(WORDS, k=100))
-        page.write_text(f"# Page {number}\n\n{text}\n\n[[page{dice.randrange(files)}]]\n", encoding="utf-8")
+        page.write_text(
+            f"# Page {number}\n\n{text}\n\n[[page{dice.randrange(files)}]]\n",
+            encoding="utf-8",
+        )
 
 
 def first_run(root: Path, files: int, model: str, most: float) -> dict[str, Any]:
@@ -82,7 +85,9 @@ def first_run(root: Path, files: int, model: str, most: float) -> dict[str, Any]
     words = figures["words_of_all_seconds"]
     figures["all_vectors_seconds"] = round(words + (took - words) / made, 1)
     for name in ("first_words", "words_of_all"):
-        figures[f"{name}_share"] = round(figures[f"{name}_seconds"] / figures["all_vectors_seconds"], 4)
+        figures[f"{name}_share"] = round(
+            figures[f"{name}_seconds"] / figures["all_vectors_seconds"], 4
+        )
     return figures | {"passages": state.chunks}
 
 
@@ -90,7 +95,9 @@ def _note(corpus: Corpus, files: int, now: float, figures: dict[str, Any]) -> No
     state = corpus.state()
     if "first_words_seconds" not in figures and state.documents:
         with corpus.snapshot() as snapshot:
-            if snapshot.words(["river"], snapshot.allow(corpus.question("river").filter), 5):
+            if snapshot.words(
+                ["river"], snapshot.allow(corpus.question("river").filter), 5
+            ):
                 figures["first_words_seconds"] = round(now, 2)
     if "words_of_all_seconds" not in figures and state.documents == files:
         figures["words_of_all_seconds"] = round(now, 2)
@@ -99,7 +106,9 @@ def _note(corpus: Corpus, files: int, now: float, figures: dict[str, Any]) -> No
 def bare_walk(root: Path) -> int:
     """What nobody who looks for changes can do without."""
     return sum(
-        os.stat(os.path.join(place, name)).st_size for place, _, names in os.walk(root) for name in names
+        os.stat(os.path.join(place, name)).st_size
+        for place, _, names in os.walk(root)
+        for name in names
     )
 
 
@@ -123,11 +132,16 @@ def ignore_rules(root: Path, rounds: int) -> dict[str, Any]:
     none = IgnoreOptions(default_exclusions=False, ignore_file="")
 
     def walked(options: IgnoreOptions) -> int:
-        return sum(isinstance(each, Entry) for each in walk(root, open_rules(root, options), print))
+        return sum(
+            isinstance(each, Entry)
+            for each in walk(root, open_rules(root, options), print)
+        )
 
     files = walked(none) - 1  # without the ignore file itself, which is hidden
     assert walked(IgnoreOptions()) == files
-    matched, plain = alternate(lambda: walked(IgnoreOptions()), lambda: walked(none), rounds)
+    matched, plain = alternate(
+        lambda: walked(IgnoreOptions()), lambda: walked(none), rounds
+    )
     return {
         "walk_with_rules_ms": round(1000 * matched, 1), "walk_without_ms": round(1000 * plain, 1),
         "rules_us_a_file": round(1e6 * (matched - plain) / files, 1),

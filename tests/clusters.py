@@ -11,16 +11,21 @@ import numpy as np
 import qdrant_edge as edge
 from qdrant_client import QdrantClient
 
-from tamis.engine.qdrant import points as p
-from tamis.engine.qdrant.client import Server, connect
-from tamis.engine.qdrant.reader import QdrantIndex
+from tamis.index.qdrant import points as p
+from tamis.index.qdrant.client import Server, connect
+from tamis.index.qdrant.reader import QdrantIndex
 from tamis.model import Address
 from tamis.settings import ArchiveSettings, EngineSettings
 
 # Read before tests hide them from the settings.
-SERVER, KEY = os.environ.get("TAMIS_TEST_QDRANT_URL", ""), os.environ.get("TAMIS_ENGINE_API_KEY")
+SERVER, KEY = (
+    os.environ.get("TAMIS_TEST_QDRANT_URL", ""),
+    os.environ.get("TAMIS_ENGINE_API_KEY"),
+)
 KINDS = ("qdrant-local", "qdrant-edge", "qdrant-server")
-WHY_NOT = "set TAMIS_TEST_QDRANT_URL to a Qdrant server that may be written (docs/cluster.md)"
+WHY_NOT = (
+    "set TAMIS_TEST_QDRANT_URL to a Qdrant server that may be written (docs/cluster.md)"
+)
 
 
 def points_at(kind: str, folder: Path, *, indexed: bool = False) -> p.Points:
@@ -31,13 +36,19 @@ def points_at(kind: str, folder: Path, *, indexed: bool = False) -> p.Points:
         return EdgePoints(folder / name, indexed=indexed)
     if kind == "qdrant-server":
         return Disposable(connect(Address(SERVER, name, "-"), settings, KEY))
-    return Server(QdrantClient(":memory:"), Address("http://local", name, "-"), settings)
+    return Server(
+        QdrantClient(":memory:"), Address("http://local", name, "-"), settings
+    )
 
 
-def index_on(points: p.Points, root: str = "root", *, exact: bool = True, **options: Any) -> QdrantIndex:
+def index_on(
+    points: p.Points, root: str = "root", *, exact: bool = True, **options: Any
+) -> QdrantIndex:
     """The index of a root there; vectors are those of the hashing embedder unless said otherwise."""
     given = {"archive": ArchiveSettings().globs, "dimension": lambda: 256} | options
-    return QdrantIndex(points, Address("http://local", "test", root), exact=exact, **given)
+    return QdrantIndex(
+        points, Address("http://local", "test", root), exact=exact, **given
+    )
 
 
 class Disposable:
@@ -75,7 +86,9 @@ class EdgePoints:
             return
         self._folder.mkdir(parents=True)
         lane = edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
-        dense = edge.EdgeVectorParams(size=max(dimension, 1), distance=edge.Distance.Dot)
+        dense = edge.EdgeVectorParams(
+            size=max(dimension, 1), distance=edge.Distance.Dot
+        )
         config = edge.EdgeConfig(
             vectors={p.MEANING: dense} if dimension else None,
             sparse_vectors={p.WORDS: lane, p.CODE: lane},
@@ -84,21 +97,33 @@ class EdgePoints:
         self._shard = edge.EdgeShard.create(str(self._folder), config)
         kinds = edge.PayloadSchemaType
         schemas = {p.TENANT: kinds.Keyword} | dict.fromkeys(p.KEYWORDS, kinds.Keyword)
-        schemas |= dict.fromkeys(p.NUMBERS, kinds.Integer) | dict.fromkeys(p.FLOATS, kinds.Float)
-        for name, schema in schemas.items() if self._indexed else [("filePath", kinds.Keyword)]:
+        schemas |= dict.fromkeys(p.NUMBERS, kinds.Integer) | dict.fromkeys(
+            p.FLOATS, kinds.Float
+        )
+        for name, schema in (
+            schemas.items() if self._indexed else [("filePath", kinds.Keyword)]
+        ):
             self.shard.update(edge.UpdateOperation.create_field_index(name, schema))
         self._dimension = dimension
 
     def get(
-        self, ids: Sequence[str], fields: Sequence[str] = (), vectors: tuple[str, ...] = ()
+        self,
+        ids: Sequence[str],
+        fields: Sequence[str] = (),
+        vectors: tuple[str, ...] = (),
     ) -> list[p.Row]:
         if self._shard is None or not ids:
             return []
-        found = self.shard.retrieve(list(ids), list(fields) or True, list(vectors) or False)
+        found = self.shard.retrieve(
+            list(ids), list(fields) or True, list(vectors) or False
+        )
         return [_row(record) for record in found]
 
     def find(
-        self, filter: p.Native, fields: Sequence[str] = (), vectors: tuple[str, ...] = ()
+        self,
+        filter: p.Native,
+        fields: Sequence[str] = (),
+        vectors: tuple[str, ...] = (),
     ) -> Iterator[p.Row]:
         if self._shard is None:
             return
@@ -120,13 +145,18 @@ class EdgePoints:
         requests = [_request(ask) for ask in asks]
         if not requests:
             return []
-        return [list(map(_row, rows)) for rows in self.shard.query_batch(edge.QueryBatchRequest(requests))]
+        return [
+            list(map(_row, rows))
+            for rows in self.shard.query_batch(edge.QueryBatchRequest(requests))
+        ]
 
     def count(self, filter: p.Native) -> int:
         return self.shard.count(edge.CountRequest(exact=True, filter=_filter(filter)))
 
     def distinct(self, name: str, filter: p.Native, most: int) -> list[str]:
-        request = edge.FacetRequest(name, limit=most, exact=True, filter=_filter(filter))
+        request = edge.FacetRequest(
+            name, limit=most, exact=True, filter=_filter(filter)
+        )
         return [str(hit.value) for hit in self.shard.facet(request).hits]
 
     def put(self, points: Sequence[p.Point], *, only_new: bool = False) -> None:
@@ -136,10 +166,14 @@ class EdgePoints:
             self.shard.update(edge.UpdateOperation.upsert_points(made, None, mode))
 
     def change(self, filter: p.Native, values: p.Payload) -> None:
-        self.shard.update(edge.UpdateOperation.set_payload_by_filter(_filter(filter), values))
+        self.shard.update(
+            edge.UpdateOperation.set_payload_by_filter(_filter(filter), values)
+        )
 
     def clear(self, filter: p.Native, names: Sequence[str]) -> None:
-        self.shard.update(edge.UpdateOperation.delete_payload_by_filter(_filter(filter), list(names)))
+        self.shard.update(
+            edge.UpdateOperation.delete_payload_by_filter(_filter(filter), list(names))
+        )
 
     def delete(self, filter: p.Native) -> None:
         self.shard.update(edge.UpdateOperation.delete_points_by_filter(_filter(filter)))
@@ -151,7 +185,9 @@ class EdgePoints:
 
 
 def _request(ask: p.Ask) -> edge.QueryRequest:
-    query = ask.query.tolist() if isinstance(ask.query, np.ndarray) else _sparse(ask.query)
+    query = (
+        ask.query.tolist() if isinstance(ask.query, np.ndarray) else _sparse(ask.query)
+    )
     idf = None if ask.using == p.MEANING else edge.IdfParams(_filter(ask.corpus))
     return edge.QueryRequest(
         limit=ask.limit,
@@ -166,7 +202,9 @@ def _request(ask: p.Ask) -> edge.QueryRequest:
 def _vectors(point: p.Point) -> dict[str, Any]:
     dense = {} if point.meaning is None else {p.MEANING: point.meaning.tolist()}
     lanes = {p.WORDS: point.words, p.CODE: point.code}
-    return dense | {name: _sparse(weights) for name, weights in lanes.items() if weights is not None}
+    return dense | {
+        name: _sparse(weights) for name, weights in lanes.items() if weights is not None
+    }
 
 
 def _sparse(weights: p.Sparse) -> edge.SparseVector:
@@ -177,7 +215,9 @@ def _row(record: Any) -> p.Row:
     vectors = record.vector if isinstance(record.vector, dict) else {}
     dense = vectors.get(p.MEANING)
     words, code = (
-        None if (own := vectors.get(name)) is None else dict(zip(own.indices, own.values, strict=True))
+        None
+        if (own := vectors.get(name)) is None
+        else dict(zip(own.indices, own.values, strict=True))
         for name in (p.WORDS, p.CODE)
     )
     return p.Row(
@@ -193,7 +233,9 @@ def _row(record: Any) -> p.Row:
 def _filter(native: p.Native) -> edge.Filter:
     if not native.keys() <= {"must", "should", "must_not"}:
         native = {"must": [native]}
-    return edge.Filter(**{name: list(map(_condition, each)) for name, each in native.items()})
+    return edge.Filter(
+        **{name: list(map(_condition, each)) for name, each in native.items()}
+    )
 
 
 def _condition(native: p.Native) -> Any:
@@ -202,7 +244,13 @@ def _condition(native: p.Native) -> Any:
     if "key" not in native:
         return _filter(native)
     if "range" in native:
-        return edge.FieldCondition(native["key"], range=edge.RangeFloat(**native["range"]))
+        return edge.FieldCondition(
+            native["key"], range=edge.RangeFloat(**native["range"])
+        )
     match = native["match"]
-    wanted = edge.MatchAny(match["any"]) if "any" in match else edge.MatchValue(match["value"])
+    wanted = (
+        edge.MatchAny(match["any"])
+        if "any" in match
+        else edge.MatchValue(match["value"])
+    )
     return edge.FieldCondition(native["key"], match=wanted)

@@ -14,7 +14,7 @@ import pytest
 
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.engine import Index
+from tamis.index.protocol import Index
 from tamis.settings import Settings
 
 Files = Mapping[str, str | bytes]
@@ -34,7 +34,9 @@ RANKS_ALONE = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Here and not in golden/: a second module called conftest would hide this one from its importers."""
-    parser.addoption("--update", action="store_true", help="write the golden rankings anew")
+    parser.addoption(
+        "--update", action="store_true", help="write the golden rankings anew"
+    )
 
 
 def pytest_configure() -> None:
@@ -50,7 +52,9 @@ def load_benchmark(name: str) -> ModuleType:
 def load_script(path: str) -> ModuleType:
     """A script of this project as a module, without its folder on the path: names there are plain words."""
     file = Path(__file__).resolve().parents[1] / path
-    spec = importlib.util.spec_from_file_location(path.removesuffix(".py").replace("/", "_"), file)
+    spec = importlib.util.spec_from_file_location(
+        path.removesuffix(".py").replace("/", "_"), file
+    )
     assert spec and spec.loader
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -74,12 +78,21 @@ def write_judged(
     packed: bool = False,
 ) -> Path:
     """A judged set as a folder; without documents, one that comes without its corpus."""
-    lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, each)) for each in judgements)]
+    lines = [
+        "query-id\tcorpus-id\tscore",
+        *("\t".join(map(str, each)) for each in judgements),
+    ]
     write_files(
-        folder, {"queries.jsonl": as_lines(questions), "qrels.tsv": "".join(f"{each}\n" for each in lines)}
+        folder,
+        {
+            "queries.jsonl": as_lines(questions),
+            "qrels.tsv": "".join(f"{each}\n" for each in lines),
+        },
     )
     if documents is not None and packed:
-        write_files(folder, {"corpus.jsonl.gz": gzip.compress(as_lines(documents).encode())})
+        write_files(
+            folder, {"corpus.jsonl.gz": gzip.compress(as_lines(documents).encode())}
+        )
     elif documents is not None:
         write_files(folder, {"corpus.jsonl": as_lines(documents)})
     return folder
@@ -105,22 +118,38 @@ test_settings.__test__ = False  # type: ignore[attr-defined]
 def open_corpus(root: Path, *, index: Index | None = None, **flags: object) -> Corpus:
     """An indexed corpus over a folder."""
     settings = test_settings(root, **flags)
-    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings, index=index)
+    corpus = Corpus(
+        root.resolve(),
+        index_directory(root.resolve(), settings, None),
+        settings,
+        index=index,
+    )
     corpus.refresh()
     return corpus
 
 
-def open_in_steps(root: Path, files: Files, *, index: Index | None = None, **flags: object) -> Corpus:
+def open_in_steps(
+    root: Path, files: Files, *, index: Index | None = None, **flags: object
+) -> Corpus:
     """The same corpus by a longer way: in portions, with files that change and files that come and go.
 
     Its index has several segments with dead rows in them, and it answers like any other.
     """
     settings = test_settings(root, **flags)
-    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings, index=index)
+    corpus = Corpus(
+        root.resolve(),
+        index_directory(root.resolve(), settings, None),
+        settings,
+        index=index,
+    )
     names = sorted(files, reverse=True)
     for step in range(3):
         early = dict.fromkeys(names[step + 1 :: 9], "soon to be something else alpha")
-        write_files(root, early | {name: files[name] for name in names[: len(names) * (step + 1) // 3]})
+        write_files(
+            root,
+            early
+            | {name: files[name] for name in names[: len(names) * (step + 1) // 3]},
+        )
         write_files(root, {f"gone-{step}.md": "# Gone\n\nalpha beta\n"})
         with words_first() if step else nullcontext():
             corpus.refresh()
@@ -135,7 +164,7 @@ def open_in_steps(root: Path, files: Files, *, index: Index | None = None, **fla
 def words_first() -> Iterator[None]:
     """Index as a large folder is: words in a first step, vectors in a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.build._AT_ONCE", -1)
+        patch.setattr("tamis.index.build._AT_ONCE", -1)
         yield
 
 
@@ -156,7 +185,9 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
 
 
 @pytest.fixture(autouse=True)
-def no_outside_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def no_outside_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """The user's own configuration must not reach the tests."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))

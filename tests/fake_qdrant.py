@@ -60,11 +60,19 @@ def fake_qdrant(**options: Any) -> Iterator[FakeQdrant]:
             with fake.lock:
                 path = self.path.partition("?")[0]
                 request = Request(
-                    len(fake.requests), self.command, path, dict(self.headers), json.loads(body or "null")
+                    len(fake.requests),
+                    self.command,
+                    path,
+                    dict(self.headers),
+                    json.loads(body or "null"),
                 )
                 fake.requests.append(request)
                 fault = fake.fault(request)
-                status, answer = _answered(fake, request) if fault in (None, "lost") else (500, b"{}")
+                status, answer = (
+                    _answered(fake, request)
+                    if fault in (None, "lost")
+                    else (500, b"{}")
+                )
             if fault in ("reset", "lost"):
                 self.close_connection = True
                 self.connection.close()
@@ -98,7 +106,9 @@ def fake_qdrant(**options: Any) -> Iterator[FakeQdrant]:
 
     server = Quiet(("127.0.0.1", 0), Handler)
     fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}
+    )
     thread.start()
     try:
         yield fake
@@ -111,7 +121,10 @@ def fake_qdrant(**options: Any) -> Iterator[FakeQdrant]:
 
 
 def _answered(fake: FakeQdrant, request: Request) -> tuple[int, bytes]:
-    if fake.key and request.headers.get("Api-Key", request.headers.get("api-key")) != fake.key:
+    if (
+        fake.key
+        and request.headers.get("Api-Key", request.headers.get("api-key")) != fake.key
+    ):
         return 401, b'{"status": {"error": "Unauthorized"}}'
     if request.path == "/":
         return 200, json.dumps({"title": "qdrant", "version": fake.version}).encode()
@@ -151,7 +164,9 @@ def _scroll(client: QdrantClient, name: str, body: Any) -> Any:
 
 def _retrieve(client: QdrantClient, name: str, body: Any) -> Any:
     given = _of(models.PointRequest, body)
-    return client.retrieve(name, given.ids, given.with_payload, given.with_vector or False)
+    return client.retrieve(
+        name, given.ids, given.with_payload, given.with_vector or False
+    )
 
 
 def _query(client: QdrantClient, name: str, body: Any) -> Any:
@@ -176,7 +191,9 @@ _ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, Any], Any]] = {
     ("POST", "points"): _retrieve,
     ("POST", "points/scroll"): _scroll,
     ("POST", "points/query/batch"): _query,
-    ("POST", "points/count"): lambda c, name, body: c.count(name, _filter(body["filter"]), body["exact"]),
+    ("POST", "points/count"): lambda c, name, body: c.count(
+        name, _filter(body["filter"]), body["exact"]
+    ),
     ("POST", "facet"): _facet,
     ("POST", "points/payload"): lambda c, name, body: c.set_payload(
         name, body["payload"], _filter(body["filter"])
@@ -184,5 +201,7 @@ _ROUTES: dict[tuple[str, str], Callable[[QdrantClient, str, Any], Any]] = {
     ("POST", "points/payload/delete"): lambda c, name, body: c.delete_payload(
         name, body["keys"], _filter(body["filter"])
     ),
-    ("POST", "points/delete"): lambda c, name, body: c.delete(name, _filter(body["filter"])),
+    ("POST", "points/delete"): lambda c, name, body: c.delete(
+        name, _filter(body["filter"])
+    ),
 }

@@ -10,19 +10,28 @@ TOPICS = ("auth", "deploy", "garden", "pipeline", "queue")
 
 
 def questions() -> list[dict[str, str]]:
-    return [json.loads(line) for line in (SET / "queries.jsonl").read_text("utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (SET / "queries.jsonl").read_text("utf-8").splitlines()
+    ]
 
 
 def judgements() -> list[tuple[str, str, int]]:
     """Question, path and grade, in the order of the file."""
     lines = (SET / "qrels.tsv").read_text("utf-8").splitlines()[1:]
-    return [(question, path, int(grade)) for question, path, grade in (line.split("\t") for line in lines)]
+    return [
+        (question, path, int(grade))
+        for question, path, grade in (line.split("\t") for line in lines)
+    ]
 
 
 def documents() -> Mapping[str, str]:
     """Text by path."""
     files = sorted(DOCUMENTS.rglob("*.md"))
-    return {file.relative_to(DOCUMENTS).as_posix(): file.read_text("utf-8") for file in files}
+    return {
+        file.relative_to(DOCUMENTS).as_posix(): file.read_text("utf-8")
+        for file in files
+    }
 
 
 def topic_of(question: Mapping[str, str]) -> str:

@@ -21,17 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from naive_links import Rank, fits
-from tamis import filters as f
-from tamis.engine import EVENLY, Allowed, Concept, Edge, Hit
-from tamis.engine.embedded.words import K1, WORD_FIELDS, B
-from tamis.identifiers import definitions, identifiers, spoken
+from tamis.index.embedded.words import K1, WORD_FIELDS, B
+from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.languages import KNOWN_EXTENSIONS, MARKDOWN, extension, without_known_extension
 from tamis.model import Chunk, Document, IndexState, Link, Parent, Passage
 from tamis.models.hashing import HashingEmbedder
+from tamis.query import filters as f
 from tamis.settings import ChunkingSettings, Settings
-from tamis.text import concepts, tag_name, words
+from tamis.text.identifiers import definitions, identifiers, spoken
+from tamis.text.languages import (
+    KNOWN_EXTENSIONS,
+    MARKDOWN,
+    extension,
+    without_known_extension,
+)
+from tamis.text.words import concepts, tag_name, words
 
 Parse = Callable[[Source, ChunkingSettings], tuple[Document, str]]
 CODE_LENGTH = {"symbols": 4.0, "path": 12.0, "code": 150.0}
@@ -67,7 +72,9 @@ class NaiveSnapshot:
         return IndexState(0, len(self.documents), len(self.rows), 0, "")
 
     def allow(self, filter: f.Filter) -> Allowed:
-        return self._allowed(row for row in self.rows if lets_through(filter, row.document, row.chunk))
+        return self._allowed(
+            row for row in self.rows if lets_through(filter, row.document, row.chunk)
+        )
 
     def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
         rows = (self.by_key[key] for key in allowed.rows)
@@ -78,21 +85,35 @@ class NaiveSnapshot:
         documents = {row.document.path for row in kept}
         return Allowed(frozenset(row.key for row in kept), len(kept), len(documents))
 
-    def meaning(self, query: NDArray[np.float32], allowed: Allowed, depth: int) -> Sequence[Hit]:
+    def meaning(
+        self, query: NDArray[np.float32], allowed: Allowed, depth: int
+    ) -> Sequence[Hit]:
         asked = [float(number) for number in query]
         scores = {key: _dot(self.by_key[key].vector, asked) for key in allowed.rows}
         return self._best(scores, depth)
 
     def words(
-        self, terms: Sequence[str], allowed: Allowed, depth: int, weights: Mapping[str, float] = EVENLY
+        self,
+        terms: Sequence[str],
+        allowed: Allowed,
+        depth: int,
+        weights: Mapping[str, float] = EVENLY,
     ) -> Sequence[Hit]:
         return self._bm25f(self.terms, WORD_FIELDS, terms, allowed, depth, weights)
 
     def concepts(
-        self, query: NDArray[np.float32], allowed: Allowed, depth: int, floor: int, most: int
+        self,
+        query: NDArray[np.float32],
+        allowed: Allowed,
+        depth: int,
+        floor: int,
+        most: int,
     ) -> Sequence[Concept]:
         having = Counter(term for key in allowed.rows for term in self.concepts_in[key])
-        often = sorted((term for term in having if having[term] >= floor), key=lambda t: (-having[t], t))
+        often = sorted(
+            (term for term in having if having[term] >= floor),
+            key=lambda t: (-having[t], t),
+        )
         asked = [float(number) for number in query]
         near = {term: _dot(_rounded(term), asked) for term in often[:most]}
         order = sorted(near, key=lambda term: (-near[term], term))
@@ -115,18 +136,32 @@ class NaiveSnapshot:
         weights: Mapping[str, float] = EVENLY,
     ) -> Sequence[Hit]:
         having = {
-            term: [key for key in allowed.rows if any(term in field for field in rows[key].values())]
+            term: [
+                key
+                for key in allowed.rows
+                if any(term in field for field in rows[key].values())
+            ]
             for term in terms
         }
         scores: dict[int, float] = {}
         for term, keys in having.items():
-            rarity = math.log(1 + (len(allowed.rows) - len(keys) + 0.5) / (len(keys) + 0.5))
+            rarity = math.log(
+                1 + (len(allowed.rows) - len(keys) + 0.5) / (len(keys) + 0.5)
+            )
             for key in keys:
-                worth = self.posting(rows[key], usual, term) * rarity * weights.get(term, 1.0)
+                worth = (
+                    self.posting(rows[key], usual, term)
+                    * rarity
+                    * weights.get(term, 1.0)
+                )
                 scores[key] = scores.get(key, 0.0) + worth
-        return self._best({key: score for key, score in scores.items() if score > 0}, depth)
+        return self._best(
+            {key: score for key, score in scores.items() if score > 0}, depth
+        )
 
-    def posting(self, fields: Mapping[str, Counter[str]], usual: Mapping[str, float], term: str) -> float:
+    def posting(
+        self, fields: Mapping[str, Counter[str]], usual: Mapping[str, float], term: str
+    ) -> float:
         """What a term is worth in a row, before its rarity."""
         weight = 0.0
         for field, counts in fields.items():
@@ -140,7 +175,10 @@ class NaiveSnapshot:
         return np.array([by_position[position] for position in positions], np.float32)
 
     def coverage(
-        self, terms: Sequence[str], positions: Sequence[tuple[str, int]], allowed: Allowed
+        self,
+        terms: Sequence[str],
+        positions: Sequence[tuple[str, int]],
+        allowed: Allowed,
     ) -> Sequence[float]:
         has = {row.position: self._searchable(row) for row in self.rows}
         within = [has[self.by_key[key].position] for key in allowed.rows]
@@ -150,14 +188,19 @@ class NaiveSnapshot:
             rarity[term] = math.log(1 + (len(within) - count + 0.5) / (count + 0.5))
         whole = sum(rarity.values())
         return [
-            sum(rarity[term] for term in terms if term in has[at]) / whole if whole else 0.0
+            sum(rarity[term] for term in terms if term in has[at]) / whole
+            if whole
+            else 0.0
             for at in positions
         ]
 
     def _searchable(self, row: Row) -> set[str]:
         """The terms of the fields that count for anything."""
         return {
-            term for field, counts in self.terms[row.key].items() if self.boosts[field] for term in counts
+            term
+            for field, counts in self.terms[row.key].items()
+            if self.boosts[field]
+            for term in counts
         }
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
@@ -165,7 +208,9 @@ class NaiveSnapshot:
         present = {path for path, _ in kept}
         edges = set()
         for source, link, ranks in self.references:
-            if source not in present or (link.ordinal is not None and (source, link.ordinal) not in kept):
+            if source not in present or (
+                link.ordinal is not None and (source, link.ordinal) not in kept
+            ):
                 continue
             target = next((rank.path for rank in ranks if rank.path in present), source)
             if target != source and (source in paths or target in paths):
@@ -174,7 +219,10 @@ class NaiveSnapshot:
 
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
         ends = [{edge.source, edge.target} for edge in self.links(paths, allowed)]
-        return {path: len(set().union(*(pair for pair in ends if path in pair)) - {path}) for path in paths}
+        return {
+            path: len(set().union(*(pair for pair in ends if path in pair)) - {path})
+            for path in paths
+        }
 
     @cached_property
     def references(self) -> list[tuple[str, Link, list[Rank]]]:
@@ -186,25 +234,36 @@ class NaiveSnapshot:
             for link in document.links
         ]
 
-    def keys(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, tuple[int, ...]]:
+    def keys(
+        self, paths: Sequence[str], allowed: Allowed
+    ) -> Mapping[str, tuple[int, ...]]:
         found: dict[str, tuple[int, ...]] = {}
         for row in sorted(self.rows, key=lambda row: row.position):
             if row.key in allowed.rows and row.document.path in paths:
                 found[row.document.path] = (*found.get(row.document.path, ()), row.key)
         return found
 
-    def parents(self, wanted: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], Parent]:
-        return {(path, number): self.documents[path].parents[number] for path, number in wanted}
+    def parents(
+        self, wanted: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Parent]:
+        return {
+            (path, number): self.documents[path].parents[number]
+            for path, number in wanted
+        }
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         return {key: _passage(self.by_key[key]) for key in keys}
 
     def _best(self, scores: Mapping[int, float], depth: int) -> list[Hit]:
-        order = sorted(scores, key=lambda key: (-scores[key], self.by_key[key].position))
+        order = sorted(
+            scores, key=lambda key: (-scores[key], self.by_key[key].position)
+        )
         return [Hit(key, scores[key]) for key in order[:depth]]
 
 
-def naive_snapshot(root: Path, settings: Settings, parse: Parse = parse) -> NaiveSnapshot:
+def naive_snapshot(
+    root: Path, settings: Settings, parse: Parse = parse
+) -> NaiveSnapshot:
     """The rows of all files below a root, hidden ones aside."""
     rows: list[Row] = []
     embedder = HashingEmbedder()
@@ -212,20 +271,34 @@ def naive_snapshot(root: Path, settings: Settings, parse: Parse = parse) -> Naiv
         texts = [_embedded_text(document.title, chunk) for chunk in document.chunks]
         vectors = embedder.embed_passages(texts)
         for chunk, vector in zip(document.chunks, vectors, strict=True):
-            rows.append(Row(3 * len(rows) + 5, document, chunk, tuple(float(x) for x in vector)))
+            rows.append(
+                Row(3 * len(rows) + 5, document, chunk, tuple(float(x) for x in vector))
+            )
     return NaiveSnapshot(
-        rows, {field: getattr(settings.fields, field) for field in (*WORD_FIELDS, *CODE_LENGTH)}
+        rows,
+        {
+            field: getattr(settings.fields, field)
+            for field in (*WORD_FIELDS, *CODE_LENGTH)
+        },
     )
 
 
-def read_documents(root: Path, settings: Settings, parse: Parse = parse) -> list[Document]:
-    inside = [(file.relative_to(root), file) for file in root.rglob("*") if file.is_file()]
-    visible = [(path, file) for path, file in inside if not path.parts[0].startswith(".")]
+def read_documents(
+    root: Path, settings: Settings, parse: Parse = parse
+) -> list[Document]:
+    inside = [
+        (file.relative_to(root), file) for file in root.rglob("*") if file.is_file()
+    ]
+    visible = [
+        (path, file) for path, file in inside if not path.parts[0].startswith(".")
+    ]
     documents = []
     for path, file in sorted(visible, key=lambda item: item[0].as_posix()):
         status = file.stat()
         text = file.read_text(encoding="utf-8")
-        source = Source(path.as_posix(), text, b"", status.st_size, status.st_mtime_ns, 0, 0, 0)
+        source = Source(
+            path.as_posix(), text, b"", status.st_size, status.st_mtime_ns, 0, 0, 0
+        )
         documents.append(parse(source, settings.chunking)[0])
     return documents
 
@@ -239,7 +312,10 @@ def pruned(document: Document, filter: f.Filter) -> Document:
     if len(kept) < len(document.chunks):
         alone = tuple(replace(chunk, parent=None) for chunk in document.chunks)
         document = replace(document, chunks=alone, parents=())
-    place: dict[int | None, int | None] = {None: None, **{old: new for new, old in enumerate(kept)}}
+    place: dict[int | None, int | None] = {
+        None: None,
+        **{old: new for new, old in enumerate(kept)},
+    }
     chunks = [chunk for chunk in document.chunks if chunk.ordinal in kept]
     links = [link for link in document.links if kept and link.ordinal in place]
     return replace(
@@ -251,7 +327,11 @@ def pruned(document: Document, filter: f.Filter) -> Document:
 
 def kept_ordinals(document: Document, filter: f.Filter) -> list[int]:
     """What the chunks of a pruned document were called before: their new number is their place here."""
-    return [chunk.ordinal for chunk in document.chunks if lets_through(filter, document, chunk)]
+    return [
+        chunk.ordinal
+        for chunk in document.chunks
+        if lets_through(filter, document, chunk)
+    ]
 
 
 def _embedded_text(title: str, chunk: Chunk) -> str:
@@ -263,7 +343,10 @@ def _embedded_text(title: str, chunk: Chunk) -> str:
 
 def _rounded(term: str) -> list[float]:
     """A term's vector, in 16 bits a number."""
-    return [float(number) for number in HashingEmbedder().embed_passages([term])[0].astype(np.float16)]
+    return [
+        float(number)
+        for number in HashingEmbedder().embed_passages([term])[0].astype(np.float16)
+    ]
 
 
 def _dot(row: Sequence[float], query: Sequence[float]) -> float:
@@ -296,7 +379,9 @@ def _code_terms(row: Row) -> dict[str, Counter[str]]:
     texts = {
         "symbols": " ".join(chunk.names),
         "path": f"{path} {name} {without_known_extension(name)}",
-        "code": _code_of_prose(chunk.content) if chunk.chunk_type == "documentation" else chunk.content,
+        "code": _code_of_prose(chunk.content)
+        if chunk.chunk_type == "documentation"
+        else chunk.content,
     }
     terms = {field: Counter(identifiers(text)) for field, text in texts.items()}
     terms["symbols"].update(definitions(chunk.names))
@@ -322,9 +407,18 @@ def _code_of_prose(text: str) -> str:
         text[at : at + size]
         for at in range(len(text))
         for size, sign in ((3, "++"), (2, "#"))
-        if text[at].isascii() and text[at].isalpha() and text[at + 1 : at + size] == sign
-        if not (text[at - 1 : at] == "_" or text[at - 1 : at] == "`" or text[at - 1 : at].isalnum())
-        if not (text[at + size : at + size + 1] in ("_", "`") or text[at + size : at + size + 1].isalnum())
+        if text[at].isascii()
+        and text[at].isalpha()
+        and text[at + 1 : at + size] == sign
+        if not (
+            text[at - 1 : at] == "_"
+            or text[at - 1 : at] == "`"
+            or text[at - 1 : at].isalnum()
+        )
+        if not (
+            text[at + size : at + size + 1] in ("_", "`")
+            or text[at + size : at + size + 1].isalnum()
+        )
     ]
     return " ".join([_backticked(text), *signed])
 
@@ -366,13 +460,18 @@ def lets_through(filter: f.Filter, document: Document, chunk: Chunk) -> bool:
         case f.Language(name):
             return chunk.language == name
         case f.Tag(name):
-            return any(_is_or_lies_below(tag, name) for tag in (*front.tags, *implied_tags(document, chunk)))
+            return any(
+                _is_or_lies_below(tag, name)
+                for tag in (*front.tags, *implied_tags(document, chunk))
+            )
         case f.Under(folder):
             return folder == "" or folder in [
                 "/".join(path.split("/")[:n]) for n in range(path.count("/") + 1)
             ]
         case f.Workspace(_, folders):
-            return "" in folders or any(lets_through(f.Under(one), document, chunk) for one in folders)
+            return "" in folders or any(
+                lets_through(f.Under(one), document, chunk) for one in folders
+            )
         case f.DocumentIs(exact):
             return path == exact
         case f.Author(name):
@@ -427,7 +526,9 @@ def selects(patterns: Iterable[str], path: str) -> bool:
     for depth in range(1, len(parts) + 1):
         verdict = False
         for pattern in patterns:
-            if _pattern_fits(pattern.removeprefix("!"), parts[:depth], is_folder=depth < len(parts)):
+            if _pattern_fits(
+                pattern.removeprefix("!"), parts[:depth], is_folder=depth < len(parts)
+            ):
                 verdict = not pattern.startswith("!")
         if verdict:  # a folder that is selected takes everything below with it
             return True
@@ -447,7 +548,11 @@ def _parts_fit(wanted: Sequence[str], parts: Sequence[str]) -> bool:
     if not wanted:
         return not parts
     if wanted[0] != "**":
-        return bool(parts) and fnmatchcase(parts[0], wanted[0]) and _parts_fit(wanted[1:], parts[1:])
+        return (
+            bool(parts)
+            and fnmatchcase(parts[0], wanted[0])
+            and _parts_fit(wanted[1:], parts[1:])
+        )
     if len(wanted) == 1:
         return bool(parts)  # `docs/**` is what is inside docs, not docs itself
     return any(_parts_fit(wanted[1:], parts[at:]) for at in range(len(parts)))

@@ -10,11 +10,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tamis.languages import KNOWN_EXTENSIONS, PROSE, extension, language_of, without_known_extension
 from tamis.model import Document, Link
+from tamis.text.languages import (
+    KNOWN_EXTENSIONS,
+    PROSE,
+    extension,
+    language_of,
+    without_known_extension,
+)
 
 INDEX_NAMES = ("index", "_index", "readme", "__init__", "mod")
-FAMILIES = (("javascript", "typescript", "vue"), ("c", "cpp"), ("java", "kotlin", "scala"))
+FAMILIES = (
+    ("javascript", "typescript", "vue"),
+    ("c", "cpp"),
+    ("java", "kotlin", "scala"),
+)
 
 
 @dataclass(frozen=True)
@@ -110,18 +120,26 @@ def forms(path: str, *, to_go: bool) -> set[str]:
     return named - {""}
 
 
-def _rank(link: Link, source: str, document: Document, attempts: Sequence[Attempt]) -> Rank | None:
+def _rank(
+    link: Link, source: str, document: Document, attempts: Sequence[Attempt]
+) -> Rank | None:
     path = folded(document.path)
     if link.type == "import" and not _are_family(source, document.path):
         return None
     named = forms(path, to_go=link.type == "import" and folded(source).endswith(".go"))
     aliases = {folded(alias.strip()) for alias in document.front.aliases}
     for attempt in attempts:
-        is_package = attempt.how == "package" and path.endswith(".go") and _folder(path) == attempt.text
+        is_package = (
+            attempt.how == "package"
+            and path.endswith(".go")
+            and _folder(path) == attempt.text
+        )
         if is_package or _holds(attempt, named, aliases):
             kind = 0 if _of_a_kind(link, source, path, attempt) else 1
             away, steps = _distance(_folder(folded(source)), _folder(path))
-            return Rank(attempt.grade, kind, away, steps, path.count("/"), document.path)
+            return Rank(
+                attempt.grade, kind, away, steps, path.count("/"), document.path
+            )
     return None
 
 
@@ -150,7 +168,9 @@ def _of_a_kind(link: Link, source: str, path: str, attempt: Attempt) -> bool:
 def _are_family(source: str, path: str) -> bool:
     """Whether two files are in languages that import each other; prose imports nothing."""
     ours, theirs = language_of(source), language_of(path)
-    alike = ours == theirs or any(ours in family and theirs in family for family in FAMILIES)
+    alike = ours == theirs or any(
+        ours in family and theirs in family for family in FAMILIES
+    )
     return ours is not None and alike
 
 

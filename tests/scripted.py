@@ -33,16 +33,23 @@ def scripted(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
     if not source.text.startswith(_MARK):
         return parse(source, sizes)
     values = json.loads(source.text)["scripted"]
-    parts = {name: tuple(_made(kind, part) for part in values[name]) for name, kind in _PARTS.items()}
+    parts = {
+        name: tuple(_made(kind, part) for part in values[name])
+        for name, kind in _PARTS.items()
+    }
     front = _made(FrontMatter, values["front"])
-    return Document(source.path, values["title"], front, values["modified"], **parts), ""
+    return Document(
+        source.path, values["title"], front, values["modified"], **parts
+    ), ""
 
 
 _PARTS = {"chunks": Chunk, "links": Link, "parents": Parent}
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:
-    return kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+    return kind(
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+    )
 
 
 def document(
@@ -65,7 +72,7 @@ def document(
 def parsing(by: Parse):
     """Index with another parser."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.build.parse", by)
+        patch.setattr("tamis.index.build.parse", by)
         yield
 
 

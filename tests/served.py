@@ -9,9 +9,9 @@ import anyio
 from mcp import Client
 
 from conftest import Files, open_corpus, test_settings, write_files
-from tamis.doors.listen import Application
-from tamis.doors.mcp import Desk, make_server
-from tamis.folders import Folder, names_of
+from tamis.live.folders import Folder, names_of
+from tamis.server.mcp import Desk, make_server
+from tamis.server.run import Application
 
 Given = TypeVar("Given")
 ERAS = ("auto", "legacy")  # 2026-07-28, and the handshake of 2025-11-25
@@ -37,16 +37,23 @@ def desk_over(*roots: Path, indexed: bool = True, **flags: object) -> Desk:
     settings = [test_settings(root, **flags) for root in found]
     for root in found if indexed else ():
         open_corpus(root, **flags).close()
-    folders = [Folder(*each) for each in zip(names_of(found), found, settings, strict=True)]
+    folders = [
+        Folder(*each) for each in zip(names_of(found), found, settings, strict=True)
+    ]
     return Desk(folders, settings[0].server)
 
 
-def desk_of(folder: Path, files: Files = FILES, *, indexed: bool = True, **flags: object) -> Desk:
+def desk_of(
+    folder: Path, files: Files = FILES, *, indexed: bool = True, **flags: object
+) -> Desk:
     return desk_over(write_files(folder, files), indexed=indexed, **flags)
 
 
 def with_client(
-    desk: Desk, use: Callable[[Client], Awaitable[Given]], mode: str = "auto", **options: Any
+    desk: Desk,
+    use: Callable[[Client], Awaitable[Given]],
+    mode: str = "auto",
+    **options: Any,
 ) -> Given:
     async def run() -> Given | Exception:
         async with Client(make_server(desk), mode=mode, **options) as client:
@@ -65,7 +72,9 @@ def call(desk: Desk, tool: str, arguments: dict[str, Any], mode: str = "auto") -
     return with_client(desk, lambda client: client.call_tool(tool, arguments), mode)
 
 
-def answer(desk: Desk, tool: str = "query_documents", mode: str = "auto", **arguments: Any) -> dict[str, Any]:
+def answer(
+    desk: Desk, tool: str = "query_documents", mode: str = "auto", **arguments: Any
+) -> dict[str, Any]:
     """What a tool answers, as an object; an error fails the test."""
     result = call(desk, tool, arguments, mode)
     assert not result.is_error, result.content[0].text
@@ -152,7 +161,12 @@ def post(
             sent.append(message)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(application, {"type": "lifespan", "state": {}}, lifespan_events, lifespan_said)
+            group.start_soon(
+                application,
+                {"type": "lifespan", "state": {}},
+                lifespan_events,
+                lifespan_said,
+            )
             await started.wait()
             with anyio.fail_after(30):
                 await application(scope, receive, send)

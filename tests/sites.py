@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 
 from conftest import Files
 from served import FILES, desk_of, desk_over
-from tamis.doors.http import Front, application
-from tamis.doors.mcp import Desk
+from tamis.server.http import Front, application
+from tamis.server.mcp import Desk
 
 API = "/api/v1"
 
@@ -16,17 +16,23 @@ API = "/api/v1"
 class Site:
     """A server over folders; what it says to a request."""
 
-    def __init__(self, desk: Desk, token: str | None = None, names: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, desk: Desk, token: str | None = None, names: tuple[str, ...] = ()
+    ) -> None:
         self.desk = desk
         self.front = Front(desk, token)
-        self.client = TestClient(application(self.front, names, token), base_url="http://127.0.0.1:7171")
+        self.client = TestClient(
+            application(self.front, names, token), base_url="http://127.0.0.1:7171"
+        )
 
     def close(self) -> None:
         self.client.close()
         self.desk.close()
 
     def request(self, method: str, path: str, **how: Any) -> Any:
-        return self.client.request(method, f"{API}{path}" if path.startswith("/") else path, **how)
+        return self.client.request(
+            method, f"{API}{path}" if path.startswith("/") else path, **how
+        )
 
     def get(self, path: str, **parameters: Any) -> Any:
         """What is answered, as JSON; anything but 200 fails the test."""
@@ -39,7 +45,9 @@ class Site:
         assert said.status_code == 200, said.text
         return said.json()
 
-    def fault(self, path: str, status: int, method: str = "GET", **how: Any) -> dict[str, Any]:
+    def fault(
+        self, path: str, status: int, method: str = "GET", **how: Any
+    ) -> dict[str, Any]:
         """What is said to a request that is refused with a status."""
         said = self.request(method, path, **how)
         assert said.status_code == status, said.text

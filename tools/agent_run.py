@@ -10,8 +10,8 @@ from mcp import Client
 
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.doors.mcp import Desk, make_server
-from tamis.folders import Folder
+from tamis.live.folders import Folder
+from tamis.server.mcp import Desk, make_server
 
 _TRUSTED = 2.1  # seconds: the times of files that are older than this say whether they have changed
 PAYMENTS = """\
@@ -61,10 +61,21 @@ FILES = {
 RUN = (
     (
         "query_documents",
-        {"query": "how often is a failed payment tried again", "limit": 2, "max_tokens": 400},
+        {
+            "query": "how often is a failed payment tried again",
+            "limit": 2,
+            "max_tokens": 400,
+        },
     ),
     ("get_passage", {"path": "docs/retries.md"}),
-    ("query_documents", {"query": "number of attempts for a charge", "limit": 1, "languages": ["python"]}),
+    (
+        "query_documents",
+        {
+            "query": "number of attempts for a charge",
+            "limit": 1,
+            "languages": ["python"],
+        },
+    ),
     ("query_documents", {"query": "retries", "langauges": ["python"]}),
 )
 
@@ -90,13 +101,20 @@ def agent_run() -> str:
 
 async def _ask(desk: Desk) -> str:
     async with Client(make_server(desk)) as client:
-        while not (await client.call_tool("index_status", {})).structured_content["freshness"]["complete"]:
+        while not (await client.call_tool("index_status", {})).structured_content[
+            "freshness"
+        ]["complete"]:
             await anyio.sleep(_TRUSTED)
-        told = [(name, given, await client.call_tool(name, given)) for name, given in RUN]
+        told = [
+            (name, given, await client.call_tool(name, given)) for name, given in RUN
+        ]
     return "\n\n".join(
-        f"> {_call(name, given)}\n\n{answer.content[0].text.rstrip()}" for name, given, answer in told
+        f"> {_call(name, given)}\n\n{answer.content[0].text.rstrip()}"
+        for name, given, answer in told
     )
 
 
 def _call(name: str, given: dict[str, object]) -> str:
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})".replace("'", '"')
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})".replace(
+        "'", '"'
+    )

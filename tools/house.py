@@ -38,7 +38,9 @@ QUESTION_WORDS = (
     "What Whatever Whether Who Whoever Whom Whose Which Whichever "
     "How Where Wherever When Whenever Why That Those"
 )
-CONJUNCTIONS = "After Although As Because Before If Once Since So Though Unless Until While"
+CONJUNCTIONS = (
+    "After Although As Because Before If Once Since So Though Unless Until While"
+)
 PREPOSITIONS = "At By For From In Of On To With Without"
 OPENINGS = f"{QUESTION_WORDS} {CONJUNCTIONS} {PREPOSITIONS}".split()
 DEPENDENT = re.compile(rf"(?:{'|'.join(OPENINGS)})\b")
@@ -156,7 +158,9 @@ class Module:
 
     def _origin(self, node: ast.ImportFrom) -> str:
         if node.level:
-            raise ValueError(f"{self.name}:{node.lineno}: relative imports are not understood")
+            raise ValueError(
+                f"{self.name}:{node.lineno}: relative imports are not understood"
+            )
         return node.module or ""
 
     def _is_left_out(self, node: ast.AST, late: bool) -> bool:
@@ -277,7 +281,11 @@ def is_key(value: ast.expr | None) -> bool:
 def measure(package: Path = SOURCE) -> tuple[Figure, ...]:
     """Measure a package; each figure states how it is counted."""
     modules = read_modules(package)
-    return (*measure_size(modules), *measure_bodies(modules), *measure_structure(modules))
+    return (
+        *measure_size(modules),
+        *measure_bodies(modules),
+        *measure_structure(modules),
+    )
 
 
 def measure_size(modules: Sequence[Module]) -> Iterator[Figure]:
@@ -295,7 +303,9 @@ def measure_size(modules: Sequence[Module]) -> Iterator[Figure]:
     yield Figure("modules", len(modules), "Python files")
     yield Figure("top-level modules", top, "Python files in the package's own folder")
     yield Figure("code lines", code_lines, "lines that a token covers")
-    yield Figure("functions", functions, "def and async def, with methods and nested ones")
+    yield Figure(
+        "functions", functions, "def and async def, with methods and nested ones"
+    )
     yield Figure("tokens", tokens, "without comments, layout and docstrings")
     yield Figure("tokens per code line", tokens / code_lines, "tokens / code lines")
     yield Figure(
@@ -331,10 +341,14 @@ def measure_bodies(modules: Sequence[Module]) -> Iterator[Figure]:
             lines.append(len(counts))
             tokens.append(sum(counts))
     half, most = percentiles(lines)
-    yield Figure("body length p50", half, "code lines of a function, without signature", "lines")
+    yield Figure(
+        "body length p50", half, "code lines of a function, without signature", "lines"
+    )
     yield Figure("body length p90", most, "the same, ninetieth percentile", "lines")
     half, most = percentiles(tokens)
-    yield Figure("body tokens p50", half, "tokens of a function, without signature", "tokens")
+    yield Figure(
+        "body tokens p50", half, "tokens of a function, without signature", "tokens"
+    )
     yield Figure("body tokens p90", most, "the same, ninetieth percentile", "tokens")
 
 
@@ -364,7 +378,9 @@ def measure_structure(modules: Sequence[Module]) -> Iterator[Figure]:
         unit="%",
     )
     yield Figure("settings", len(settings), "fields declared by key() in `settings`")
-    yield Figure("import depth", depth, "modules in the longest chain of top-level imports")
+    yield Figure(
+        "import depth", depth, "modules in the longest chain of top-level imports"
+    )
 
 
 def broken_bounds(package: Path = SOURCE) -> list[str]:
@@ -381,8 +397,12 @@ def broken_bounds(package: Path = SOURCE) -> list[str]:
 def main() -> int:
     """Print the figures, or the bounds that do not hold."""
     parser = argparse.ArgumentParser(description="Print the figures of a source tree.")
-    parser.add_argument("package", nargs="?", type=Path, default=SOURCE, metavar="FOLDER")
-    parser.add_argument("--bounds", action="store_true", help="print the bounds that do not hold")
+    parser.add_argument(
+        "package", nargs="?", type=Path, default=SOURCE, metavar="FOLDER"
+    )
+    parser.add_argument(
+        "--bounds", action="store_true", help="print the bounds that do not hold"
+    )
     options = parser.parse_args()
     package = options.package.resolve()
     if options.bounds:

@@ -172,7 +172,11 @@ def command(out: Path, *arguments: str) -> list[str]:
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment of a user who has set nothing, with a cache of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TAMIS_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TAMIS_")
+    }
     kept["XDG_CACHE_HOME"] = str(folder / "cache")
     kept["XDG_CONFIG_HOME"] = str(folder / "config")
     return kept
@@ -251,7 +255,9 @@ class Bench:
             query = urlencode({"q": QUESTION})
 
             def search() -> None:
-                with urlopen(f"{address}api/v1/search?{query}", timeout=PATIENCE) as answer:
+                with urlopen(
+                    f"{address}api/v1/search?{query}", timeout=PATIENCE
+                ) as answer:
                     found = json.load(answer)
                 if not found["results"]:
                     raise RuntimeError("the HTTP search found nothing")
@@ -293,7 +299,11 @@ class Bench:
         raise TimeoutError("the server printed no address")
 
     def second_of(
-        self, name: str, server: subprocess.Popen[str], out: Path, call: Callable[[], None]
+        self,
+        name: str,
+        server: subprocess.Popen[str],
+        out: Path,
+        call: Callable[[], None],
     ) -> Walk:
         """Measure the second of two equal calls: the first one opens the index."""
         call()
@@ -332,7 +342,9 @@ class McpClient:
     def search(self) -> None:
         """Call `query_documents`."""
         arguments = {"query": QUESTION}
-        answer = self.ask("tools/call", {"name": "query_documents", "arguments": arguments})
+        answer = self.ask(
+            "tools/call", {"name": "query_documents", "arguments": arguments}
+        )
         if answer.get("isError"):
             raise RuntimeError(f"query_documents failed: {answer}")
 
@@ -371,7 +383,10 @@ def main() -> None:
         return
     print(f"{'':28}{'files':>8}{'functions':>12}{'modules loaded':>17}")
     for walk in walks():
-        print(f"{walk.name:28}{walk.files:8}{walk.functions:12}{walk.modules:17}", flush=True)
+        print(
+            f"{walk.name:28}{walk.files:8}{walk.functions:12}{walk.modules:17}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -27,9 +27,18 @@ class Graph:
         self.nodes: list[NodeProto] = []
         self.weights: list[TensorProto] = []
 
-    def node(self, operator: str, *inputs: str, out: str = "", domain: str = "", **attributes: object) -> str:
+    def node(
+        self,
+        operator: str,
+        *inputs: str,
+        out: str = "",
+        domain: str = "",
+        **attributes: object,
+    ) -> str:
         name = out or f"t{len(self.nodes)}"
-        made = helper.make_node(operator, list(inputs), name.split(), domain=domain, **attributes)
+        made = helper.make_node(
+            operator, list(inputs), name.split(), domain=domain, **attributes
+        )
         self.nodes.append(made)
         return name
 
@@ -42,7 +51,9 @@ class Graph:
         return name
 
     def constant(self, name: str, values: list[int]) -> str:
-        self.weights.append(helper.make_tensor(name, TensorProto.INT64, [len(values)], values))
+        self.weights.append(
+            helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+        )
         return name
 
 
@@ -51,15 +62,23 @@ def embedding(graph: Graph) -> str:
     groups = HIDDEN // GROUP
     graph.weight("word_emb", [VOCABULARY, HIDDEN], TensorProto.INT8)
     graph.weight("word_emb.scale", [VOCABULARY, groups, 1])
-    codes = graph.node("Cast", graph.node("Gather", "word_emb", "ids"), to=TensorProto.FLOAT)
-    grouped = graph.node("Reshape", codes, graph.constant("by_group", [1, -1, groups, GROUP]))
+    codes = graph.node(
+        "Cast", graph.node("Gather", "word_emb", "ids"), to=TensorProto.FLOAT
+    )
+    grouped = graph.node(
+        "Reshape", codes, graph.constant("by_group", [1, -1, groups, GROUP])
+    )
     scaled = graph.node("Mul", grouped, graph.node("Gather", "word_emb.scale", "ids"))
     tokens = graph.node("Reshape", scaled, graph.constant("by_token", [1, -1, HIDDEN]))
     graph.weight("pos_emb", [POSITIONS, HIDDEN])
-    return add_and_normalise(graph, tokens, graph.node("Gather", "pos_emb", "positions"), "emb_ln")
+    return add_and_normalise(
+        graph, tokens, graph.node("Gather", "pos_emb", "positions"), "emb_ln"
+    )
 
 
-def add_and_normalise(graph: Graph, left: str, right: str, name: str, bias: str = "") -> str:
+def add_and_normalise(
+    graph: Graph, left: str, right: str, name: str, bias: str = ""
+) -> str:
     graph.weight(f"{name}.w", [HIDDEN])
     graph.weight(f"{name}.b", [HIDDEN])
     inputs = [left, right, f"{name}.w", f"{name}.b", *([bias] if bias else [])]
@@ -74,12 +93,26 @@ def linear(graph: Graph, value: str, name: str, rows: int, columns: int) -> str:
 
 def layer(graph: Graph, value: str, index: int) -> str:
     at = f"l{index}"
-    joined = graph.node("Add", linear(graph, value, f"{at}.qkv", HIDDEN, 3 * HIDDEN), f"{at}.qkv.b")
+    joined = graph.node(
+        "Add", linear(graph, value, f"{at}.qkv", HIDDEN, 3 * HIDDEN), f"{at}.qkv.b"
+    )
     graph.node("Split", joined, out=f"{at}.q {at}.k {at}.v", axis=2, num_outputs=3)
-    heads = graph.node("MultiHeadAttention", f"{at}.q", f"{at}.k", f"{at}.v", domain=FUSED, num_heads=HEADS)
+    heads = graph.node(
+        "MultiHeadAttention",
+        f"{at}.q",
+        f"{at}.k",
+        f"{at}.v",
+        domain=FUSED,
+        num_heads=HEADS,
+    )
     attended = linear(graph, heads, f"{at}.ao", HIDDEN, HIDDEN)
     value = add_and_normalise(graph, attended, value, f"{at}.aln", bias=f"{at}.ao.b")
-    wide = graph.node("BiasGelu", linear(graph, value, f"{at}.f1", HIDDEN, INNER), f"{at}.f1.b", domain=FUSED)
+    wide = graph.node(
+        "BiasGelu",
+        linear(graph, value, f"{at}.f1", HIDDEN, INNER),
+        f"{at}.f1.b",
+        domain=FUSED,
+    )
     narrow = linear(graph, wide, f"{at}.f2", INNER, HIDDEN)
     return add_and_normalise(graph, narrow, value, f"{at}.fln", bias=f"{at}.f2.b")
 
@@ -94,12 +127,17 @@ def model() -> ModelProto:
     made = helper.make_graph(
         graph.nodes,
         "granite-embedding-30m-english",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, [1, "n"]) for name in ("ids", "positions")],
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, [1, "n"])
+            for name in ("ids", "positions")
+        ],
         [helper.make_tensor_value_info("vector", TensorProto.FLOAT, [1, 1, HIDDEN])],
         graph.weights,
     )
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(FUSED, 1)]
-    return helper.make_model(made, opset_imports=opsets, ir_version=9, producer_name="tamis")
+    return helper.make_model(
+        made, opset_imports=opsets, ir_version=9, producer_name="tamis"
+    )
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import click
 import yaml
 
 from agent_run import agent_run
-from tamis.doors.cli import cli
-from tamis.doors.tools import TOOLS, Parameter
+from tamis.cli.main import cli
+from tamis.server.tools import TOOLS, Parameter
 from tamis.settings import ENVIRONMENT_NAMES, Settings, environment_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,7 +101,11 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 def shown(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"`{item}`" for item in value) or "none"
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value != "" else "empty"
+    return (
+        f"`{str(value).lower() if isinstance(value, bool) else value}`"
+        if value != ""
+        else "empty"
+    )
 
 
 def limits(metadata: object) -> str:
@@ -117,11 +121,16 @@ def settings_page() -> str:
     for section in fields(Settings):
         if section.name == "workspaces":
             continue
-        lines.append(f"## [{section.name}]\n\n| key | default | meaning | environment |\n|---|---|---|---|")
+        lines.append(
+            f"## [{section.name}]\n\n| key | default | meaning | environment |\n|---|---|---|---|"
+        )
         values = getattr(Settings(), section.name)
         for key in fields(values):
             name = f"{section.name}.{key.name}"
-            variables = [environment_name(name), *([names[name]] if name in names else [])]
+            variables = [
+                environment_name(name),
+                *([names[name]] if name in names else []),
+            ]
             meaning = key.metadata["doc"] + limits(key.metadata)
             lines.append(
                 f"| `{key.name}` | {shown(key.default)} | {meaning} | "
@@ -137,7 +146,10 @@ def cli_page() -> str:
     for name in sorted(cli.commands):
         command = cli.commands[name]
         with click.Context(
-            command, info_name=f"tamis {name}", max_content_width=100, terminal_width=100
+            command,
+            info_name=f"tamis {name}",
+            max_content_width=100,
+            terminal_width=100,
         ) as ctx:
             lines.append(f"## tamis {name}\n\n```\n{command.get_help(ctx)}\n```\n")
     return "\n".join(lines)
@@ -147,7 +159,9 @@ def clients_page() -> str:
     columns = [(server, revision) for server in SERVERS for revision in REVISIONS]
     cells: dict[str, dict[tuple[str, str], str]] = {}
     reasons: list[str] = []
-    for server, outcomes in yaml.load(OUTCOMES.read_text("utf-8"), yaml.BaseLoader).items():
+    for server, outcomes in yaml.load(
+        OUTCOMES.read_text("utf-8"), yaml.BaseLoader
+    ).items():
         for outcome, groups in outcomes.items():
             for group in groups:
                 why = group.get("why")
@@ -156,15 +170,25 @@ def clients_page() -> str:
                 said = f"{outcome} ({reasons.index(why) + 1})" if why else outcome
                 for revision in REVISIONS:
                     for entry in group.get(revision, ()):
-                        cells.setdefault(entry.partition(":")[0], {})[server, revision] = said
+                        cells.setdefault(entry.partition(":")[0], {})[
+                            server, revision
+                        ] = said
     titles = [f"{SERVERS[server]} {revision}" for server, revision in columns]
-    found = [[row[column] for row in cells.values() if column in row] for column in columns]
+    found = [
+        [row[column] for row in cells.values() if column in row] for column in columns
+    ]
     passed = [f"{each.count('passed')} of {len(each)}" for each in found]
     lines = [
         CLIENTS_HEAD.format(versions=clients()),
-        "| scenario | " + " | ".join(titles) + " |\n" + "|---" * (1 + len(columns)) + "|",
+        "| scenario | "
+        + " | ".join(titles)
+        + " |\n"
+        + "|---" * (1 + len(columns))
+        + "|",
         *(
-            f"| {scenario} | " + " | ".join(row.get(column, "") for column in columns) + " |"
+            f"| {scenario} | "
+            + " | ".join(row.get(column, "") for column in columns)
+            + " |"
             for scenario, row in sorted(cells.items())
         ),
         "| **passed** | " + " | ".join(passed) + " |",
@@ -178,9 +202,13 @@ def clients() -> str:
     pins = json.loads(OUTCOMES.with_name("package.json").read_text("utf-8"))
     runs = {
         "@modelcontextprotocol/inspector": "the command line, `--cli`, with `--strict` for the list of tools",
-        "@modelcontextprotocol/conformance": "`server --requirements` " + " and ".join(REVISIONS),
+        "@modelcontextprotocol/conformance": "`server --requirements` "
+        + " and ".join(REVISIONS),
     }
-    return "\n".join(f"| `{name}` | {pins['dependencies'][name]} | {what} |" for name, what in runs.items())
+    return "\n".join(
+        f"| `{name}` | {pins['dependencies'][name]} | {what} |"
+        for name, what in runs.items()
+    )
 
 
 def mcp_page() -> str:
@@ -195,13 +223,20 @@ def mcp_page() -> str:
 
 def tool_lines() -> Iterator[str]:
     first = {
-        parameter.name: parameter for parameter in reversed([p for tool in TOOLS for p in tool.parameters])
+        parameter.name: parameter
+        for parameter in reversed([p for tool in TOOLS for p in tool.parameters])
     }
     for tool in TOOLS:
         yield f"**`{tool.name}`**: {tool.description}\n"
     yield "| argument | is | in |\n|---|---|---|"
-    for name, parameter in {p.name: first[p.name] for tool in TOOLS for p in tool.parameters}.items():
-        tools = [tool.name for tool in TOOLS if any(each.name == name for each in tool.parameters)]
+    for name, parameter in {
+        p.name: first[p.name] for tool in TOOLS for p in tool.parameters
+    }.items():
+        tools = [
+            tool.name
+            for tool in TOOLS
+            if any(each.name == name for each in tool.parameters)
+        ]
         where = "every query tool" if set(tools) >= QUERY_TOOLS else ""
         others = [f"`{tool}`" for tool in tools if not where or tool not in QUERY_TOOLS]
         yield f"| `{name}` | {meaning(parameter)} | {', '.join([*([where] if where else []), *others])} |"
@@ -217,8 +252,16 @@ def meaning(parameter: Parameter) -> str:
     }
     words = [kind[parameter.kind] + range_of(parameter)]
     words += [parameter.doc.rstrip(".")] if parameter.doc else []
-    words += [", ".join(f"`{choice}`" for choice in parameter.choices)] if parameter.choices else []
-    words += [f"default `{json.dumps(parameter.default)}`"] if parameter.default is not None else []
+    words += (
+        [", ".join(f"`{choice}`" for choice in parameter.choices)]
+        if parameter.choices
+        else []
+    )
+    words += (
+        [f"default `{json.dumps(parameter.default)}`"]
+        if parameter.default is not None
+        else []
+    )
     words += ["needed"] if parameter.required else []
     return "; ".join(words).replace("|", "\\|")
 
@@ -241,7 +284,11 @@ def main() -> int:
         "mcp.md": mcp_page(),
     }
     if "--check" in sys.argv:
-        stale = [name for name, text in pages.items() if (DOCS / name).read_text(encoding="utf-8") != text]
+        stale = [
+            name
+            for name, text in pages.items()
+            if (DOCS / name).read_text(encoding="utf-8") != text
+        ]
         print(f"out of date: {', '.join(stale)}" if stale else "up to date")
         return 1 if stale else 0
     for name, text in pages.items():

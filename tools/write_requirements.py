@@ -48,7 +48,9 @@ def proofs() -> dict[str, list[str]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 for row in rows_in(f"{node.name} {ast.get_docstring(node) or ''}"):
-                    found.setdefault(row, []).append(f"{file.relative_to(ROOT / 'tests')}::{node.name}")
+                    found.setdefault(row, []).append(
+                        f"{file.relative_to(ROOT / 'tests')}::{node.name}"
+                    )
     return found
 
 
@@ -69,22 +71,35 @@ def main() -> None:
     settled = {line["row"]: line for line in table("settled.tsv")}
     print(INTRODUCTION)
     for seed in sorted({row["row"][:4] for row in rows}):
-        print_seed(seed, [row for row in rows if row["row"].startswith(seed)], held, settled)
+        print_seed(
+            seed, [row for row in rows if row["row"].startswith(seed)], held, settled
+        )
 
 
 def print_seed(
-    seed: str, rows: Sequence[Row], held: Mapping[str, Sequence[str]], settled: Mapping[str, Row]
+    seed: str,
+    rows: Sequence[Row],
+    held: Mapping[str, Sequence[str]],
+    settled: Mapping[str, Row],
 ) -> None:
     proved = [row for row in rows if row["row"] in held]
-    otherwise = [row for row in rows if row["row"] in settled and row["row"] not in held]
-    open_rows = [row["row"] for row in rows if row["row"] not in held and row["row"] not in settled]
+    otherwise = [
+        row for row in rows if row["row"] in settled and row["row"] not in held
+    ]
+    open_rows = [
+        row["row"]
+        for row in rows
+        if row["row"] not in held and row["row"] not in settled
+    ]
     counts = f"{len(proved)} held by tests, {len(otherwise)} settled otherwise, {len(open_rows)} open"
     print(f"## Seed {seed[1:]}\n\n{len(rows)} rows: {counts}.\n")
     if proved:
         print("| row | kind | requirement | held by |\n|---|---|---|---|")
     for row in proved:
         tests = "<br>".join(f"`{test}`" for test in sorted(set(held[row["row"]])))
-        print(f"| {row['row']} | {KINDS[row['kind']]} | {cell(row['requirement'])} | {tests} |")
+        print(
+            f"| {row['row']} | {KINDS[row['kind']]} | {cell(row['requirement'])} | {tests} |"
+        )
     if otherwise:
         print(OTHERWISE)
     for row in otherwise:

@@ -11,11 +11,10 @@ Names are loaded when they are first used, so that `tamis --help` stays instant.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tamis.corpus import Corpus, open
+    from tamis.corpus import Corpus, Status, open
     from tamis.errors import TamisError
-    from tamis.health import Health
+    from tamis.index.doctor.health import Health
     from tamis.model import Finding, Found, Report, Result, Skipped
-    from tamis.status import Status
 
 __all__ = [
     "Corpus", "Finding", "Found", "Health", "Report", "Result", "Skipped", "Status", "TamisError", "open",
@@ -23,9 +22,9 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "Corpus": "corpus", "Status": "status", "open": "corpus", "TamisError": "errors",
-    "Health": "health", "Finding": "model", "Found": "model", "Report": "model", "Result": "model",
-    "Skipped": "model",
+    "Corpus": "corpus", "Status": "corpus", "open": "corpus", "TamisError": "errors",
+    "Health": "index.doctor.health",
+    "Finding": "model", "Found": "model", "Report": "model", "Result": "model", "Skipped": "model",
 }  # fmt: skip
 
 

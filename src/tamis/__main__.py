@@ -1,5 +1,5 @@
 """`python -m tamis`."""
 
-from tamis.doors.cli import main
+from tamis.cli.main import main
 
 main()

@@ -92,7 +92,9 @@ def load(
 
 def _preset(name: str) -> SearchSettings:
     if name not in PRESETS:
-        raise BadSetting(f"search.preset is {name!r}", hint=f"allowed: {', '.join(PRESETS)}")
+        raise BadSetting(
+            f"search.preset is {name!r}", hint=f"allowed: {', '.join(PRESETS)}"
+        )
     return PRESETS[name]
 
 
@@ -125,12 +127,20 @@ def _lay_project(settings: Settings, root: Path) -> Settings:
 
 
 # What protects the machine. A checkout may ask for less of it, not for more.
-_GUARDS: Final = ("index.max_files", "index.max_file_bytes", "index.memory_mb", "model.cache_mb")
+_GUARDS: Final = (
+    "index.max_files",
+    "index.max_file_bytes",
+    "index.memory_mb",
+    "model.cache_mb",
+)
 
 
 def _check_guards(settings: Settings, laid: Settings, root: Path) -> None:
     for name in _GUARDS:
-        before, now = (_value_of(each, name) or _UNBOUNDED.get(name, 0) for each in (settings, laid))
+        before, now = (
+            _value_of(each, name) or _UNBOUNDED.get(name, 0)
+            for each in (settings, laid)
+        )
         if now > before:
             raise BadSetting(
                 f"{name} is {_value_of(laid, name)} in the configuration of {root}, which may not raise it",
@@ -147,7 +157,10 @@ def _value_of(settings: Settings, name: str) -> Any:
 
 
 def _leads_out(place: str, root: Path) -> bool:
-    inside, home = os.path.realpath(root / Path(place).expanduser()), os.path.realpath(root)
+    inside, home = (
+        os.path.realpath(root / Path(place).expanduser()),
+        os.path.realpath(root),
+    )
     return os.path.commonpath((inside, home)) != home
 
 
@@ -155,13 +168,19 @@ def _lay_project_file(settings: Settings, root: Path) -> Settings:
     own, shared = root / "tamis.toml", root / "pyproject.toml"
     if own.is_file():
         if _leads_out(own.name, root):
-            raise BadSetting(f"{own} is a link that leads out of its folder", hint="name the file: --config")
+            raise BadSetting(
+                f"{own} is a link that leads out of its folder",
+                hint="name the file: --config",
+            )
         return _lay_file(settings, own)
     if shared.is_file() and not _leads_out(shared.name, root):
         tools = _read_toml(shared).get("tool", {})
         table = tools.get("tamis", {}) if isinstance(tools, dict) else {}
         if not isinstance(table, dict):
-            raise BadSetting(f"tool.tamis must be a table, in {shared}", hint="write: [tool.tamis.search]")
+            raise BadSetting(
+                f"tool.tamis must be a table, in {shared}",
+                hint="write: [tool.tamis.search]",
+            )
         return _lay_table(settings, table, f"[tool.tamis] in {shared}")
     return settings
 
@@ -169,7 +188,9 @@ def _lay_project_file(settings: Settings, root: Path) -> Settings:
 def _lay_file(settings: Settings, file: Path, *, must_exist: bool = False) -> Settings:
     if not file.is_file():
         if must_exist:
-            raise BadSetting(f"there is no configuration file {file}", hint="check --config")
+            raise BadSetting(
+                f"there is no configuration file {file}", hint="check --config"
+            )
         return settings
     return _lay_table(settings, _read_toml(file), str(file))
 
@@ -177,12 +198,19 @@ def _lay_file(settings: Settings, file: Path, *, must_exist: bool = False) -> Se
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise BadSetting(f"{file} is larger than {_MOST_BYTES:,} bytes", hint="is this a configuration?")
+            raise BadSetting(
+                f"{file} is larger than {_MOST_BYTES:,} bytes",
+                hint="is this a configuration?",
+            )
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise BadSetting(f"{file} is not valid TOML: {error}", hint="mend the file") from error
+        raise BadSetting(
+            f"{file} is not valid TOML: {error}", hint="mend the file"
+        ) from error
     except OSError as error:
-        raise BadSetting(f"cannot read {file}: {error.strerror}", hint="check its permissions") from error
+        raise BadSetting(
+            f"cannot read {file}: {error.strerror}", hint="check its permissions"
+        ) from error
 
 
 def _lay_table(settings: Settings, table: Mapping[str, Any], source: str) -> Settings:
@@ -193,7 +221,9 @@ def _lay_table(settings: Settings, table: Mapping[str, Any], source: str) -> Set
         if section not in _section_names():
             raise _unknown(section, _section_names(), source)
         if not isinstance(values, dict):
-            raise BadSetting(f"{section} must be a table, in {source}", hint=f"write: [{section}]")
+            raise BadSetting(
+                f"{section} must be a table, in {source}", hint=f"write: [{section}]"
+            )
         for name, value in values.items():
             settings = _set(settings, f"{section}.{name}", value, source)
     return settings
@@ -261,10 +291,15 @@ def _workspaces(table: object, source: str) -> Mapping[str, tuple[str, ...]]:
             f"workspaces must be a table, in {source}",
             hint='write: [workspaces], and below it: api = ["docs/api"]',
         )
-    return {name: _strings(folders, f"workspaces.{name}", source) for name, folders in table.items()}
+    return {
+        name: _strings(folders, f"workspaces.{name}", source)
+        for name, folders in table.items()
+    }
 
 
-def _check_range(value: object, limits: Mapping[str, Any], name: str, source: str) -> None:
+def _check_range(
+    value: object, limits: Mapping[str, Any], name: str, source: str
+) -> None:
     if not isinstance(value, int | float):
         return
     if isinstance(value, int) and abs(value) > _LARGEST:
@@ -275,28 +310,34 @@ def _check_range(value: object, limits: Mapping[str, Any], name: str, source: st
     if not low <= value <= high or abs(value) == math.inf:
         raise BadSetting(
             f"{name} is {value} in {source}",
-            hint=f"allowed: {low} to {high}" if high < math.inf else f"allowed: {low} or more",
+            hint=f"allowed: {low} to {high}"
+            if high < math.inf
+            else f"allowed: {low} or more",
         )
 
 
 def _check(settings: Settings) -> Settings:
     if settings.server.editor not in EDITORS:
         raise BadSetting(
-            f"server.editor is {settings.server.editor!r}", hint=f"allowed: {', '.join(EDITORS)}"
+            f"server.editor is {settings.server.editor!r}",
+            hint=f"allowed: {', '.join(EDITORS)}",
         )
     if settings.search.synonyms not in SYNONYMS:
         raise BadSetting(
-            f"search.synonyms is {settings.search.synonyms!r}", hint=f"allowed: {', '.join(SYNONYMS)}"
+            f"search.synonyms is {settings.search.synonyms!r}",
+            hint=f"allowed: {', '.join(SYNONYMS)}",
         )
     way = settings.search.workspace_filtering
     if way not in WORKSPACE_FILTERING:
         raise BadSetting(
-            f"search.workspace_filtering is {way!r}", hint=f"allowed: {', '.join(WORKSPACE_FILTERING)}"
+            f"search.workspace_filtering is {way!r}",
+            hint=f"allowed: {', '.join(WORKSPACE_FILTERING)}",
         )
     profile = settings.search.recency_profile
     if profile not in RECENCY_PROFILES:
         raise BadSetting(
-            f"search.recency_profile is {profile!r}", hint=f"allowed: {', '.join(RECENCY_PROFILES)}"
+            f"search.recency_profile is {profile!r}",
+            hint=f"allowed: {', '.join(RECENCY_PROFILES)}",
         )
     if not settings.search.semantic_weight and not settings.search.keyword_weight:
         raise BadSetting(
@@ -314,7 +355,8 @@ def _check_engine(settings: Settings) -> None:
     engine = settings.engine
     if engine.quantisation not in QUANTISATION:
         raise BadSetting(
-            f"engine.quantisation is {engine.quantisation!r}", hint=f"allowed: {', '.join(QUANTISATION)}"
+            f"engine.quantisation is {engine.quantisation!r}",
+            hint=f"allowed: {', '.join(QUANTISATION)}",
         )
     if engine.url and not _is_address(engine.url):
         raise BadSetting(
@@ -355,16 +397,40 @@ def _unknown(name: str, known: tuple[str, ...], source: str) -> BadSetting:
     guess = f"did you mean {near[0]}? " if near else ""
     # Dozens of names hide the one that was meant.
     others = "" if near and len(known) > _FEW else f"known: {', '.join(known)}"
-    return BadSetting(f"unknown setting {name} in {source}", hint=f"{guess}{others}".strip())
+    return BadSetting(
+        f"unknown setting {name} in {source}", hint=f"{guess}{others}".strip()
+    )
 
 
 def _too_large(name: str, source: str) -> BadSetting:
     """Without the number: Python refuses to write out very long ones."""
-    return BadSetting(f"{name} is too large a number in {source}", hint="give a smaller one")
+    return BadSetting(
+        f"{name} is too large a number in {source}", hint="give a smaller one"
+    )
 
 
 def _wrong_type(value: object, kind: type, name: str, source: str) -> BadSetting:
-    wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    wanted = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+    }
     return BadSetting(
-        f"{name} is {value!r} in {source}", hint=f"it must be {wanted.get(kind, 'a list of texts')}"
+        f"{name} is {value!r} in {source}",
+        hint=f"it must be {wanted.get(kind, 'a list of texts')}",
     )
+
+
+DEFAULT_MODEL: Final = "granite"
+QUICK_MODEL: Final = "hashing"  # takes no longer than looking a vector up
+NO_MODEL: Final = "none"  # words only: no vectors are made or searched
+MODEL_NAMES: Final = (DEFAULT_MODEL, "bge", QUICK_MODEL, NO_MODEL)
+
+
+def check_name(name: str) -> str:
+    if name not in MODEL_NAMES:
+        raise BadSetting(
+            f"there is no model {name!r}", hint=f"allowed: {', '.join(MODEL_NAMES)}"
+        )
+    return name

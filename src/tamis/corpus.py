@@ -3,42 +3,131 @@
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-from tamis import answers, filters, health, survey
-from tamis import arguments as given
-from tamis.build import build, check_belongs, check_model, model_facts, model_name
-from tamis.configuration import load
-from tamis.drift import Drift, drift, known_to
-from tamis.engine import Holding, Index
-from tamis.engine.embedded import store
-from tamis.engine.embedded.reader import Reader
+from tamis import request as given
+from tamis import response
+from tamis.configuration import DEFAULT_MODEL, check_name, load
 from tamis.errors import BadQuery, IndexDamaged, IndexMissing, UsageError
-from tamis.filters import Filter
-from tamis.health import Health
+from tamis.index import dry_run
+from tamis.index.build import build, check_belongs, check_model, model_facts, model_name
+from tamis.index.changes import Drift, drift, known_to
+from tamis.index.doctor import health
+from tamis.index.doctor.health import Health
+from tamis.index.doctor.repair import is_usable, repaired, with_model
+from tamis.index.embedded import database
+from tamis.index.embedded.database import SCHEMA_VERSION
+from tamis.index.embedded.reader import Reader
+from tamis.index.plan import make_plan
+from tamis.index.protocol import Holding, Index
+from tamis.index.vocabulary import make_if_used
 from tamis.ingest.walk import checked_root
-from tamis.model import INDEX_FOLDER, NO_INDEX, Address, Facts, Found, IndexState, Report, WhyNot
-from tamis.models.embed import Embedder
-from tamis.models.loaded import LoadedModels
-from tamis.models.names import DEFAULT_MODEL, check_name
-from tamis.plan import make_plan
+from tamis.model import (
+    INDEX_FOLDER,
+    NO_INDEX,
+    Address,
+    Facts,
+    Found,
+    IndexState,
+    Report,
+    Skipped,
+    WhyNot,
+)
+from tamis.models.embedders import Embedder
+from tamis.models.loading import LoadedModels
 from tamis.progress import Progress, Silent
-from tamis.query import atom, parse_filter, parse_query
-from tamis.repair import is_usable, repaired, with_model
-from tamis.search import why
-from tamis.search.boost import ArchivePenalty
+from tamis.query import filters
+from tamis.query.filters import Filter
+from tamis.query.language import atom, parse_filter, parse_query
+from tamis.search import explain
+from tamis.search.boosts import ArchivePenalty
 from tamis.search.calibrate import Logistic
+from tamis.search.extras.synonyms import Synonyms
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
-from tamis.search.synonyms import Synonyms
 from tamis.settings import Settings
-from tamis.status import Status, status_of
-from tamis.vocabulary import make_if_used
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an index holds, and how it compares with the files as they are now."""
+
+    root: str
+    directory: str
+    index: IndexState
+    model: str
+    segments: int
+    bytes_on_disk: int
+    changed_files: (
+        int  # new or changed since they were indexed, or indexed by other settings
+    )
+    touched_files: (
+        int  # of the size and time that they had, and yet touched: reading tells
+    )
+    removed_files: int  # indexed, but gone or now kept out
+    skipped: tuple[Skipped, ...]
+    warnings: Mapping[str, str]  # what was odd about reading a document, by its path
+    ignore_warnings: tuple[str, ...]  # what is wrong with ignore files
+    sizes: Mapping[str, int]  # bytes on disk, by what they are
+    fingerprint: str  # of the model
+    dimension: int  # of its vectors
+    tamis_version: str
+    format: int  # of the index
+
+    @property
+    def skipped_by_reason(self) -> dict[str, int]:
+        return dict(sorted(Counter(item.reason for item in self.skipped).items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {
+            "index": self.index.to_dict(),
+            "skipped": [item.to_dict() for item in self.skipped],
+            "skipped_by_reason": self.skipped_by_reason,
+            "warnings": dict(self.warnings),
+            "ignore_warnings": list(self.ignore_warnings),
+            "sizes": dict(self.sizes),
+        }
+
+
+def status_of(root: Path, index: Index, settings: Settings) -> Status:
+    """The status of a root's index."""
+    with index.snapshot() as snapshot:
+        known, warnings = known_to(snapshot, settings), snapshot.warnings()
+        state, facts, segments = snapshot.state, snapshot.about, snapshot.segments
+    sizes: dict[str, int] = {}
+    if isinstance(
+        index.place, Path
+    ):  # else it is on a server, where anybody's folder of that name may ask
+        check_belongs(root, index.place, facts)
+        sizes = health.sizes(index.place)
+    now = drift(root, settings, known)
+    return Status(
+        root=str(root),
+        directory=str(index.place),
+        index=state,
+        model=str(facts.get("model", "")),
+        segments=segments,
+        bytes_on_disk=sum(sizes.values()),
+        changed_files=now.changed + now.otherwise,
+        touched_files=now.touched,
+        removed_files=now.gone,
+        skipped=known.skipped,
+        warnings=warnings,
+        ignore_warnings=now.warnings,
+        sizes=sizes,
+        fingerprint=str(facts.get("fingerprint", "")),
+        dimension=int(facts.get("dimension", 0)),
+        tamis_version=version("tamis"),
+        format=SCHEMA_VERSION,
+    )
 
 
 def open(  # noqa: A001
@@ -60,7 +149,9 @@ def open(  # noqa: A001
 
 
 def open_existing(
-    path: str | os.PathLike[str], index_dir: str | os.PathLike[str] | None, settings: Settings
+    path: str | os.PathLike[str],
+    index_dir: str | os.PathLike[str] | None,
+    settings: Settings,
 ) -> "Corpus":
     """Open an index that must be there."""
     root = checked_root(path)
@@ -71,7 +162,9 @@ def open_existing(
     return corpus
 
 
-def index_directory(root: Path, settings: Settings, given: str | os.PathLike[str] | None) -> Path:
+def index_directory(
+    root: Path, settings: Settings, given: str | os.PathLike[str] | None
+) -> Path:
     """Where the index is: as given (relative to where we are), as configured (relative to the root)."""
     if given:
         return Path(given).expanduser().absolute()
@@ -102,13 +195,18 @@ class Corpus:
         self.root = root
         self.directory = directory
         self._models = LoadedModels(root, settings)
-        self._reader: Index = index or opened(root, directory, settings, self._models.embedder)
+        self._reader: Index = index or opened(
+            root, directory, settings, self._models.embedder
+        )
         self._lock = threading.Lock()
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
         """Ask and index by these settings from now on. The index stays where it is."""
-        names, penalty = given.names_for(self.root, settings), ArchivePenalty.of(settings.archive)
+        names, penalty = (
+            given.names_for(self.root, settings),
+            ArchivePenalty.of(settings.archive),
+        )
         if settings.model.name:
             check_name(settings.model.name)
         with self._lock:
@@ -173,7 +271,10 @@ class Corpus:
         """
         text, typed = parse_query(given.query_text(query), self.names)
         if not text.strip():
-            raise BadQuery("there is nothing to search for", hint="give some words besides the filter")
+            raise BadQuery(
+                "there is nothing to search for",
+                hint="give some words besides the filter",
+            )
         narrowing = given.Narrowing(
             excluded_files, exclude_patterns, include_patterns, workspace, under, tags, chunk_types,
             languages, author, category, modified_after, modified_before, exclude_archived, filter,
@@ -186,20 +287,30 @@ class Corpus:
         question = replace(asking.instead_of(self.question(text)), filter=allowed)
         return self.ask(query, question, why_not)
 
-    def allowed(self, narrowing: given.Narrowing, typed: Filter = filters.EVERYTHING) -> Filter:
+    def allowed(
+        self, narrowing: given.Narrowing, typed: Filter = filters.EVERYTHING
+    ) -> Filter:
         """What these filters let through, with those that were typed; archived documents as configured."""
-        stated = typed & parse_filter(given.of_kind(narrowing.filter, "filter", str), self.names)
-        named = bool(narrowing.include_patterns)  # a pattern may name archived documents
+        stated = typed & parse_filter(
+            given.of_kind(narrowing.filter, "filter", str), self.names
+        )
+        named = bool(
+            narrowing.include_patterns
+        )  # a pattern may name archived documents
         by_default = self._hides_archived(stated) and not named
         chosen = narrowing.exclude_archived
-        hidden = given.of_kind(by_default if chosen is None else chosen, "exclude_archived", bool)
+        hidden = given.of_kind(
+            by_default if chosen is None else chosen, "exclude_archived", bool
+        )
         shown = ~self.names.archived if hidden else filters.EVERYTHING
         return filters.all_of((stated, narrowing.terms(self.names), shown))
 
     def question(self, text: str, stated: Filter = filters.EVERYTHING) -> Question:
         """Plain words, asked as configured. What looks like a filter in them is words, too."""
         usual = self.settings.search
-        shown = ~self.names.archived if self._hides_archived(stated) else filters.EVERYTHING
+        shown = (
+            ~self.names.archived if self._hides_archived(stated) else filters.EVERYTHING
+        )
         return Question(
             text=text,
             filter=stated & shown,
@@ -222,44 +333,83 @@ class Corpus:
 
     def _hides_archived(self, stated: Filter) -> bool:
         """Whoever names archived documents in a filter means to see them."""
-        return self.settings.search.exclude_archived and self.names.archived not in filters.atoms(stated)
+        return (
+            self.settings.search.exclude_archived
+            and self.names.archived not in filters.atoms(stated)
+        )
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question; where there is no index, it is made first."""
         if not self.exists() and not self.is_shared:
             self.refresh()
         with self._reader.snapshot() as snapshot:
-            embedder = self._embedder(snapshot, is_asked=question.settings.semantic_weight > 0)
+            embedder = self._embedder(
+                snapshot, is_asked=question.settings.semantic_weight > 0
+            )
             models = self._called_on(embedder)
             if embedder is None and question.settings.keyword_weight == 0:
-                hint = "raise search.keyword_weight (and leave use_rrf on), or use a model"
+                hint = (
+                    "raise search.keyword_weight (and leave use_rrf on), or use a model"
+                )
                 raise UsageError("no lane is left to search", hint=hint)
             answer = search(snapshot, question, models)
-            found = answers.found(query, question, answer, snapshot, self.root, self.names.archived)
+            found = response.found(
+                query, question, answer, snapshot, self.root, self.names.archived
+            )
             if not self._is_live:
-                found = replace(found, hints=(*found.hints, *answers.unfinished(question, snapshot.state)))
+                found = replace(
+                    found,
+                    hints=(
+                        *found.hints,
+                        *response.unfinished(question, snapshot.state),
+                    ),
+                )
             if why_not is None:
                 return found
-            return replace(found, why_not=self._why_not(snapshot, question, models, why_not, answer.depth))
+            return replace(
+                found,
+                why_not=self._why_not(
+                    snapshot, question, models, why_not, answer.depth
+                ),
+            )
 
     def _why_not(
-        self, snapshot: Holding, question: Question, models: Models, file: str, depth: int
+        self,
+        snapshot: Holding,
+        question: Question,
+        models: Models,
+        file: str,
+        depth: int,
     ) -> WhyNot:
         wanted = atom("file", (given.of_kind(file, "why_not", str),), self.names)
         indexed = snapshot.documents(wanted)
         if not indexed:
             skipped = {item.path: item for item in snapshot.skipped()}
-            named = (path for path in skipped if filters.allows(wanted, Facts(path), "", None))
-            return survey.why_not_indexed(self.root, self.settings, next(named, file), skipped)
-        reasons = [why.why_not(snapshot, question, models, path, depth) for path in indexed]
-        return next((reason for reason in reasons if reason.reason == "shown"), reasons[0])
+            named = (
+                path
+                for path in skipped
+                if filters.allows(wanted, Facts(path), "", None)
+            )
+            return dry_run.why_not_indexed(
+                self.root, self.settings, next(named, file), skipped
+            )
+        reasons = [
+            explain.why_not(snapshot, question, models, path, depth) for path in indexed
+        ]
+        return next(
+            (reason for reason in reasons if reason.reason == "shown"), reasons[0]
+        )
 
     def nameless(self, files: Sequence[str]) -> list[str]:
         """Those of some files' names that no document goes by."""
         if not files:
             return []
         with self.snapshot() as snapshot:
-            return [name for name in files if not snapshot.documents(atom("file", (name,), self.names))]
+            return [
+                name
+                for name in files
+                if not snapshot.documents(atom("file", (name,), self.names))
+            ]
 
     @contextmanager
     def snapshot(self) -> Iterator[Holding]:
@@ -279,14 +429,20 @@ class Corpus:
         if not self.is_shared:  # else anybody's folder of that name may ask
             check_belongs(self.root, self.directory, facts)
 
-    def refresh(self, progress: Progress | None = None, yields: Callable[[], bool] = lambda: False) -> Report:
+    def refresh(
+        self,
+        progress: Progress | None = None,
+        yields: Callable[[], bool] = lambda: False,
+    ) -> Report:
         """Bring the index up to date with the files, and then the concept vocabulary where it is used.
 
         `yields` is asked between two portions of embedding; True ends the run there, for the next to go on.
         """
         watched = progress or self._progress
         load = self._models.embedder
-        done = build(self.root, self._reader, self.settings, load, watched, yields=yields)
+        done = build(
+            self.root, self._reader, self.settings, load, watched, yields=yields
+        )
         self._make_vocabulary(watched)
         return self._with_faults(done)
 
@@ -294,7 +450,9 @@ class Corpus:
         fault = self._models.fault
         return replace(done, warnings=(*done.warnings, fault)) if fault else done
 
-    def rebuild(self, progress: Progress | None = None, *, take_over: bool = False) -> Report:
+    def rebuild(
+        self, progress: Progress | None = None, *, take_over: bool = False
+    ) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format.
 
         What another folder has indexed under the same name on a server is replaced only to `take_over`.
@@ -305,10 +463,14 @@ class Corpus:
                 check_belongs(self.root, self._reader.place, snapshot.about)
         settings = with_model(self.settings, self._stored_model)
         untold = self.exists() and not settings.model.name
-        make = partial(build, self.root, self._reader, settings, self._models.embedder, watched)
+        make = partial(
+            build, self.root, self._reader, settings, self._models.embedder, watched
+        )
         done: Report | None = None
         if self.is_shared or is_usable(self.directory):
-            with suppress(IndexDamaged):  # deeper than a look shows: then what is there is thrown away
+            with suppress(
+                IndexDamaged
+            ):  # deeper than a look shows: then what is there is thrown away
                 done = make(rebuild=True)
         done = done or make(discard=True)
         self._make_vocabulary(watched)
@@ -319,7 +481,7 @@ class Corpus:
 
     def _stored_model(self) -> str:
         if not self.is_shared:
-            return store.model_of(self.directory)
+            return database.model_of(self.directory)
         if not self.exists():
             return ""
         with self._reader.snapshot() as snapshot:
@@ -330,7 +492,11 @@ class Corpus:
 
     def count_files(self) -> int:
         """How many files there are to index; too many are a fault (`index.max_files`)."""
-        return len(make_plan(self.root, self.settings, {}, self.settings.index.max_files).changed)
+        return len(
+            make_plan(
+                self.root, self.settings, {}, self.settings.index.max_files
+            ).changed
+        )
 
     def exists(self) -> bool:
         """Whether there is an index, however much of it."""
@@ -360,12 +526,24 @@ class Corpus:
     def check(self, *, full: bool = False) -> Health:
         """Whether the index is what it should be: by checksums, counts and a sample, or by everything."""
         self._check_is_here()
-        return health.check(self.root, self.directory, self.settings, self._models.embedder_itself, full=full)
+        return health.check(
+            self.root,
+            self.directory,
+            self.settings,
+            self._models.embedder_itself,
+            full=full,
+        )
 
     def repair(self, progress: Progress | None = None) -> Health:
         """Look at everything, mend what can be mended, bring the rest up to date, and look again."""
         self._check_is_here()
-        return repaired(self.root, self.directory, self.settings, self._models, progress or self._progress)
+        return repaired(
+            self.root,
+            self.directory,
+            self.settings,
+            self._models,
+            progress or self._progress,
+        )
 
     def _check_is_here(self) -> None:
         if self.is_shared:
@@ -375,12 +553,16 @@ class Corpus:
     def _called_on(self, embedder: Embedder | None) -> Models:
         if embedder is None:
             return Models(rerank=self._models.rerank)
-        return Models(embedder.embed_query, Logistic(*embedder.related), self._models.rerank)
+        return Models(
+            embedder.embed_query, Logistic(*embedder.related), self._models.rerank
+        )
 
     def _embedder(self, snapshot: Holding, *, is_asked: bool) -> Embedder | None:
         facts, place = snapshot.about, self._reader.place
         self._check_belongs(facts)
-        if "model" not in facts:  # nothing was ever written: there is nothing to search with a model
+        if (
+            "model" not in facts
+        ):  # nothing was ever written: there is nothing to search with a model
             return None
         name = model_name(self.settings, facts)
         check_model(place, facts, name)
@@ -391,11 +573,18 @@ class Corpus:
         return embedder
 
 
-def opened(root: Path, directory: Path, settings: Settings, load: Callable[[str], Embedder | None]) -> Index:
+def opened(
+    root: Path,
+    directory: Path,
+    settings: Settings,
+    load: Callable[[str], Embedder | None],
+) -> Index:
     """The index that the settings name. Asks nobody yet."""
     if not settings.engine.url:
         return Reader(directory)
-    from tamis.engine.qdrant.open import open_index  # who has no server needs no library for one
+    from tamis.index.qdrant.reader import (
+        open_index,
+    )  # who has no server needs no library for one
 
     name = settings.model.name or DEFAULT_MODEL
     return open_index(root, settings, os.environ, lambda: model_facts(load(name))[2])

@@ -191,7 +191,8 @@ class EngineUnreachable(EngineFault):
 class EngineRefused(EngineFault):
     def __init__(self, url: str) -> None:
         super().__init__(
-            f"{url} refuses our key", hint="set TAMIS_ENGINE_API_KEY to one that may read, or write, there"
+            f"{url} refuses our key",
+            hint="set TAMIS_ENGINE_API_KEY to one that may read, or write, there",
         )
 
 
@@ -212,19 +213,34 @@ class StorageFault(TamisError):
 
 
 _DISK_ERRORS = {
-    errno.ENOSPC: ("the disk is full", "free some space, then run the command again; nothing was lost"),
+    errno.ENOSPC: (
+        "the disk is full",
+        "free some space, then run the command again; nothing was lost",
+    ),
     errno.EDQUOT: (
         "the disk quota is used up",
         "free some space, then run the command again; nothing was lost",
     ),
-    errno.EROFS: ("the disk is read-only", "choose another place with --index-dir or TAMIS_INDEX_DIR"),
-    errno.EACCES: ("permission denied", "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"),
-    errno.EPERM: ("permission denied", "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"),
+    errno.EROFS: (
+        "the disk is read-only",
+        "choose another place with --index-dir or TAMIS_INDEX_DIR",
+    ),
+    errno.EACCES: (
+        "permission denied",
+        "choose a place you may write with --index-dir or TAMIS_INDEX_DIR",
+    ),
+    errno.EPERM: (
+        "permission denied",
+        "choose a place you may write with --index-dir or TAMIS_INDEX_DIR",
+    ),
     errno.EFBIG: (
         "a file would be larger than this process may write",
         "raise the limit (ulimit -f), then run the command again; nothing was lost",
     ),
-    errno.EIO: ("the disk reported an error", "check the disk; the last complete index is still in place"),
+    errno.EIO: (
+        "the disk reported an error",
+        "check the disk; the last complete index is still in place",
+    ),
 }
 
 

@@ -5,19 +5,29 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
-from tamis.languages import ChunkType, without_known_extension
+from tamis.text.languages import ChunkType, without_known_extension
 
 INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
-MOST_PLACES: Final = 20  # that JSON lists of those a result stands for: there may be thousands of copies
+MOST_PLACES: Final = (
+    20  # that JSON lists of those a result stands for: there may be thousands of copies
+)
 
 Lane = Literal["meaning", "words", "code", "links"]
 ScoreSource = Literal["fused", "rerank"]
 LinkType = Literal["wikilink", "embed", "markdown", "related", "import"]
 SkipReason = Literal[
-    "ignored", "binary", "too large", "unreadable", "outside the root", "link", "not a regular file"
+    "ignored",
+    "binary",
+    "too large",
+    "unreadable",
+    "outside the root",
+    "link",
+    "not a regular file",
 ]
 
-Severity = Literal["ok", "skipped", "warning", "fault"]  # of a check; skipped: an earlier fault is in the way
+Severity = Literal[
+    "ok", "skipped", "warning", "fault"
+]  # of a check; skipped: an earlier fault is in the way
 
 
 class Plain:
@@ -49,7 +59,9 @@ class Chunk:
     end_line: int
     chunk_type: ChunkType
     language: str | None = None
-    names: tuple[str, ...] = ()  # of what it defines, as a qualified name: `Client.retry`
+    names: tuple[
+        str, ...
+    ] = ()  # of what it defines, as a qualified name: `Client.retry`
     parent: int | None = None  # which of the document's parents it lies in
 
 
@@ -70,7 +82,9 @@ class Link:
     type: LinkType
     target: str  # a path or a name, decoded, without its anchor
     anchor: str = ""  # the heading it points at, where it names one
-    ordinal: int | None = None  # the chunk it stands in; None for one that the whole document has
+    ordinal: int | None = (
+        None  # the chunk it stands in; None for one that the whole document has
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +126,9 @@ class FileState(NamedTuple):
     inode: int  # swapping two folders leaves times as they are
     read_ns: int  # when it was read, by the clock that stamps files
     hash: bytes
-    recipe: str  # a fingerprint of what decides, besides the file, what is written for it
+    recipe: (
+        str  # a fingerprint of what decides, besides the file, what is written for it
+    )
 
 
 # What a look compares, as plain as the store gives it, since each look takes thousands: path, size, mtime_ns,
@@ -173,6 +189,11 @@ class Passage:
     title: str = ""  # of its document
 
     @property
+    def is_code(self) -> bool:
+        """Whether the passage is source code, not prose or a code block inside prose."""
+        return self.chunk_type in ("definitions", "symbols")
+
+    @property
     def position(self) -> tuple[str, int]:
         """Where it stands; what decides between equal scores."""
         return (self.path, self.ordinal)
@@ -187,15 +208,27 @@ class Candidate:
     score: float
     evidence: tuple[Evidence, ...]
     boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
-    score_source: ScoreSource = "fused"  # what `score` comes from; `raw_score` is the fusion's always
-    also: tuple["Candidate", ...] = ()  # those that say the same, best first; it stands for them
+    score_source: ScoreSource = (
+        "fused"  # what `score` comes from; `raw_score` is the fusion's always
+    )
+    also: tuple[
+        "Candidate", ...
+    ] = ()  # those that say the same, best first; it stands for them
 
     # Every stage makes hundreds of these, and `dataclasses.replace` takes several times as long.
 
     def boosted(self, stage: str, factor: float) -> "Candidate":
         boosts = (*self.boosts, (stage, factor))
         raw, score = self.raw_score * factor, self.score * factor
-        return Candidate(self.passage, raw, score, self.evidence, boosts, self.score_source, self.also)
+        return Candidate(
+            self.passage,
+            raw,
+            score,
+            self.evidence,
+            boosts,
+            self.score_source,
+            self.also,
+        )
 
     def scored(self, score: float) -> "Candidate":
         own = (self.evidence, self.boosts, self.score_source, self.also)
@@ -240,13 +273,19 @@ class Result:
     matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
     score_source: ScoreSource | None = None  # where reranking was asked for
     also_in: tuple[Place, ...] = ()  # what it stands for, best first
-    places: dict[str, int] | None = None  # where it stood: after fusion, and after each stage that moved it
+    places: dict[str, int] | None = (
+        None  # where it stood: after fusion, and after each stage that moved it
+    )
 
     def to_dict(self) -> dict[str, Any]:
         at_times = ("matched_lines", "score_source", "also_in", "places")
-        plain = {name: getattr(self, name) for name in self.__slots__ if name not in at_times}
+        plain = {
+            name: getattr(self, name) for name in self.__slots__ if name not in at_times
+        }
         evidence = [each.to_dict() for each in self.evidence]
-        shown: dict[str, Any] = {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        shown: dict[str, Any] = (
+            {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
+        )
         if self.score_source:
             shown["score_source"] = self.score_source
         if self.places is not None:
@@ -254,7 +293,15 @@ class Result:
         if self.also_in:
             shown["also_in"] = [place.to_dict() for place in self.also_in[:MOST_PLACES]]
             shown["also_in_count"] = len(self.also_in)
-        return plain | shown | {"tags": list(self.tags), "evidence": evidence, "boosts": dict(self.boosts)}
+        return (
+            plain
+            | shown
+            | {
+                "tags": list(self.tags),
+                "evidence": evidence,
+                "boosts": dict(self.boosts),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +370,15 @@ class Found:
     synonyms: tuple[str, ...] = ()  # and words, for the words lane (P5)
 
     def to_dict(self) -> dict[str, Any]:
-        asked: dict[str, Any] = {"why_not": self.why_not.to_dict()} if self.why_not else {}
+        asked: dict[str, Any] = (
+            {"why_not": self.why_not.to_dict()} if self.why_not else {}
+        )
         asked |= {"expanded_with": list(self.expansion)} if self.expansion else {}
         asked |= {"synonyms": list(self.synonyms)} if self.synonyms else {}
         if self.graph_context is not None:
-            asked["graph_context"] = [related.to_dict() for related in self.graph_context]
+            asked["graph_context"] = [
+                related.to_dict() for related in self.graph_context
+            ]
         if self.funnel is not None:
             asked["funnel"] = [step.to_dict() for step in self.funnel]
         return asked | {
@@ -366,11 +417,23 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         plain = {
             name: getattr(self, name)
-            for name in ("seen", "indexed", "unchanged", "removed", "chunks", "generation", "seconds")
+            for name in (
+                "seen",
+                "indexed",
+                "unchanged",
+                "removed",
+                "chunks",
+                "generation",
+                "seconds",
+            )
         }
         skipped = [item.to_dict() for item in self.skipped]
         by_reason = self.skipped_by_reason
-        return plain | {"skipped": skipped, "skipped_by_reason": by_reason, "warnings": list(self.warnings)}
+        return plain | {
+            "skipped": skipped,
+            "skipped_by_reason": by_reason,
+            "warnings": list(self.warnings),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +442,9 @@ class Repair:
 
     kind: Literal["rebuild", "rewrite", "reembed", "sweep", "refresh", "protect"]
     documents: frozenset[str] = frozenset()  # to be written again, by path
-    segments: frozenset[int] = frozenset()  # whose documents are to be written again, by the engine's key
+    segments: frozenset[int] = (
+        frozenset()
+    )  # whose documents are to be written again, by the engine's key
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 
-def key(default: Any, doc: str, *, low: float | None = None, high: float | None = None) -> Any:
+def key(
+    default: Any, doc: str, *, low: float | None = None, high: float | None = None
+) -> Any:
     """A setting: its default, its meaning, and for numbers the range that makes sense."""
     return field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
@@ -22,25 +24,39 @@ class SearchSettings:
         "(docs/ranking.md).",
     )
     limit: int = key(5, "How many results an answer has at most.", low=1, high=100)
-    semantic_weight: float = key(1.0, "Weight of the meaning lane in the fusion; 0 turns it off.", low=0)
-    keyword_weight: float = key(1.0, "Weight of the words lane in the fusion; 0 turns it off.", low=0)
-    code_search_enabled: bool = key(True, "Search identifiers, symbols and paths too (the code lane).")
-    code_search_weight: float = key(1.0, "Weight of the code lane in the fusion; 0 turns it off.", low=0)
+    semantic_weight: float = key(
+        1.0, "Weight of the meaning lane in the fusion; 0 turns it off.", low=0
+    )
+    keyword_weight: float = key(
+        1.0, "Weight of the words lane in the fusion; 0 turns it off.", low=0
+    )
+    code_search_enabled: bool = key(
+        True, "Search identifiers, symbols and paths too (the code lane)."
+    )
+    code_search_weight: float = key(
+        1.0, "Weight of the code lane in the fusion; 0 turns it off.", low=0
+    )
     score_confidence: bool = key(
-        True, "Scale what a lane adds by how far the passage's score stands behind the lane's best."
+        True,
+        "Scale what a lane adds by how far the passage's score stands behind the lane's best.",
     )
     adaptive_confidence: bool = key(
-        True, "Find out for each question what the words lane's word is worth, from how its hits differ."
+        True,
+        "Find out for each question what the words lane's word is worth, from how its hits differ.",
     )
     keyword_confidence: float = key(
         0.72, "What the words lane's word is worth beside the meaning lane's.", low=0
     )
-    code_confidence: float = key(0.67, "What the code lane's word is worth beside the meaning lane's.", low=0)
+    code_confidence: float = key(
+        0.67, "What the code lane's word is worth beside the meaning lane's.", low=0
+    )
     graph_confidence: float = key(
         1.0, "What the links lane's word is worth beside the meaning lane's.", low=0
     )
     similarity_confidence: float = key(
-        1.0, "Factor for what the meaning lane adds where the cosine is above 0.9.", low=1
+        1.0,
+        "Factor for what the meaning lane adds where the cosine is above 0.9.",
+        low=1,
     )
     inner_confidence: float = key(
         0.75,
@@ -59,9 +75,14 @@ class SearchSettings:
         "Weigh lanes by the type of a question: words x 1.5 when factual, links x 1.5 when navigational, "
         "meaning x 1.3 when exploratory.",
     )
-    path_boost: float = key(1.2, "Factor for code in a file whose whole name is in the question.", low=1)
+    path_boost: float = key(
+        1.2, "Factor for code in a file whose whole name is in the question.", low=1
+    )
     aside_penalty: float = key(
-        0.8, "Factor for tests, examples and vendored code, unless a question asks for them.", low=0, high=1
+        0.8,
+        "Factor for tests, examples and vendored code, unless a question asks for them.",
+        low=0,
+        high=1,
     )
     coherence: float = key(
         0.2,
@@ -75,42 +96,77 @@ class SearchSettings:
         high=1,
     )
     named_boost: float = key(
-        2.0, "Factor for a passage that defines the symbol, or is in the file, that a question names.", low=1
+        2.0,
+        "Factor for a passage that defines the symbol, or is in the file, that a question names.",
+        low=1,
     )
-    graph_weight: float = key(1.0, "Weight of the links lane in the fusion; 0 turns it off.", low=0)
-    max_hops: int = key(1, "How far the links lane goes from the best hits; 0 turns it off.", low=0, high=3)
-    rrf_k_constant: int = key(60, "The k of reciprocal rank fusion: larger flattens the ranks.", low=1)
+    graph_weight: float = key(
+        1.0, "Weight of the links lane in the fusion; 0 turns it off.", low=0
+    )
+    max_hops: int = key(
+        1,
+        "How far the links lane goes from the best hits; 0 turns it off.",
+        low=0,
+        high=3,
+    )
+    rrf_k_constant: int = key(
+        60, "The k of reciprocal rank fusion: larger flattens the ranks.", low=1
+    )
     min_confidence: float = key(
         0.0, "Results scored lower than this are dropped; 0 keeps all.", low=0, high=1
     )
-    content_dedup_enabled: bool = key(True, "Keep only the best of passages with the same text.")
-    ngram_dedup_enabled: bool = key(True, "Keep only the best of passages with nearly the same text.")
-    ngram_dedup_threshold: float = key(
-        0.7, "Texts that share this part of their character trigrams are nearly the same.", low=0, high=1
+    content_dedup_enabled: bool = key(
+        True, "Keep only the best of passages with the same text."
     )
-    dedup_enabled: bool = key(False, "Keep only the best of passages that mean the same (needs a model).")
+    ngram_dedup_enabled: bool = key(
+        True, "Keep only the best of passages with nearly the same text."
+    )
+    ngram_dedup_threshold: float = key(
+        0.7,
+        "Texts that share this part of their character trigrams are nearly the same.",
+        low=0,
+        high=1,
+    )
+    dedup_enabled: bool = key(
+        False, "Keep only the best of passages that mean the same (needs a model)."
+    )
     dedup_similarity_threshold: float = key(
-        0.85, "Passages whose vectors have at least this cosine mean the same.", low=0, high=1
+        0.85,
+        "Passages whose vectors have at least this cosine mean the same.",
+        low=0,
+        high=1,
     )
     mmr_enabled: bool = key(
-        False, "Prefer passages that differ from those above them (MMR), instead of `dedup_enabled`."
+        False,
+        "Prefer passages that differ from those above them (MMR), instead of `dedup_enabled`.",
     )
     mmr_lambda: float = key(
-        0.7, "How much of MMR is relevance; the rest is difference from those above.", low=0, high=1
+        0.7,
+        "How much of MMR is relevance; the rest is difference from those above.",
+        low=0,
+        high=1,
     )
-    max_chunks_per_doc: int = key(0, "Passages one document may have in an answer; 0 is no limit.", low=0)
+    max_chunks_per_doc: int = key(
+        0, "Passages one document may have in an answer; 0 is no limit.", low=0
+    )
     workspace_filtering: str = key(
         "native",
         "When a workspace filter applies: `native` before scoring, `post` after it (to measure the gain), "
         "`hybrid` before and again after when few results came; `qdrant` is `native`. All answer the same.",
     )
     fallback_threshold: float = key(
-        0.5, "`hybrid` asks again when fewer than this share of the limit came.", low=0, high=1
+        0.5,
+        "`hybrid` asks again when fewer than this share of the limit came.",
+        low=0,
+        high=1,
     )
     rerank_enabled: bool = key(
-        False, "Put the best candidates in the order of a cross-encoder, which reads question and passage."
+        False,
+        "Put the best candidates in the order of a cross-encoder, which reads question and passage.",
     )
-    rerank_top_n: int = key(10, "How many candidates are reranked at most.", low=1, high=100)
+    rerank_top_n: int = key(
+        10, "How many candidates are reranked at most.", low=1, high=100
+    )
     rerank_budget_ms: int = key(
         150,
         "Milliseconds for reranking: as many candidates as fit, the others stay as they were; 0: no limit.",
@@ -127,91 +183,140 @@ class SearchSettings:
         "also lowers what is older, `off` nothing.",
     )
     recency_bias: float = key(
-        0.5, "How strong the profile is: 0.5 as it stands, 0 not at all, 1 doubled.", low=0, high=1
+        0.5,
+        "How strong the profile is: 0.5 as it stands, 0 not at all, 1 doubled.",
+        low=0,
+        high=1,
     )
-    exclude_archived: bool = key(True, "Leave archived documents out unless a search asks for them.")
+    exclude_archived: bool = key(
+        True, "Leave archived documents out unless a search asks for them."
+    )
     query_expansion_enabled: bool = key(
-        False, "Add terms of the index that mean something similar to the question (needs a model)."
+        False,
+        "Add terms of the index that mean something similar to the question (needs a model).",
     )
-    query_expansion_top_k: int = key(3, "How many terms the expansion adds at most.", low=1, high=50)
+    query_expansion_top_k: int = key(
+        3, "How many terms the expansion adds at most.", low=1, high=50
+    )
     query_expansion_threshold: float = key(
-        0.5, "How near to the question (cosine) a term must be to be added.", low=-1, high=1
+        0.5,
+        "How near to the question (cosine) a term must be to be added.",
+        low=-1,
+        high=1,
     )
     query_expansion_min_frequency: int = key(
-        2, "Terms that fewer passages have are not added; to lower it, index again.", low=1
+        2,
+        "Terms that fewer passages have are not added; to lower it, index again.",
+        low=1,
     )
     query_expansion_max_terms: int = key(
-        10_000, "Only this many terms, those that the most passages have, can be added.", low=1
+        10_000,
+        "Only this many terms, those that the most passages have, can be added.",
+        low=1,
     )
     query_expansion_keywords: float = key(
-        0.0, "Weight of the added terms in the words lane; 0 adds them to the meaning lane alone.", low=0
+        0.0,
+        "Weight of the added terms in the words lane; 0 adds them to the meaning lane alone.",
+        low=0,
     )
     synonyms: str = key(
         "off",
         "Add synonyms to the words lane: `software` from a small table of the trade's words, "
         "`wordnet` from WordNet as well, `off` none.",
     )
-    synonym_weight: float = key(0.3, "What a synonym counts, where a word of the question counts 1.", low=0)
+    synonym_weight: float = key(
+        0.3, "What a synonym counts, where a word of the question counts 1.", low=0
+    )
     synonyms_file: str = key(
         "",
         "Your own synonyms, from the root: a text file with a group on each line, parted by commas; "
         "used whatever `synonyms` says.",
     )
-    wordnet_directory: str = key("/usr/share/wordnet", "Where WordNet's dictionary files are, from the root.")
+    wordnet_directory: str = key(
+        "/usr/share/wordnet", "Where WordNet's dictionary files are, from the root."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkingSettings:
     min_chars: int = key(200, "Sections shorter than this join the next one.", low=0)
     max_chars: int = key(1500, "Longer sections are split.", low=100)
-    overlap_chars: int = key(100, "How much of its end a split piece shares with the next.", low=0)
+    overlap_chars: int = key(
+        100, "How much of its end a split piece shares with the next.", low=0
+    )
     parents: bool = key(
         False,
         "Index on two levels: small passages are searched, the section around them is shown. "
         "Also known as `search.parent_retrieval_enabled`.",
     )
-    parent_min_chars: int = key(1500, "With parents: shorter sections join the next one.", low=0)
-    parent_max_chars: int = key(2000, "With parents: longer sections are split.", low=200)
-    parent_overlap_chars: int = key(200, "With parents: what two pieces of a section share.", low=0)
-    child_min_chars: int = key(400, "With parents: shorter passages join the next one.", low=0)
+    parent_min_chars: int = key(
+        1500, "With parents: shorter sections join the next one.", low=0
+    )
+    parent_max_chars: int = key(
+        2000, "With parents: longer sections are split.", low=200
+    )
+    parent_overlap_chars: int = key(
+        200, "With parents: what two pieces of a section share.", low=0
+    )
+    child_min_chars: int = key(
+        400, "With parents: shorter passages join the next one.", low=0
+    )
     child_max_chars: int = key(600, "With parents: longer passages are split.", low=100)
     child_overlap_chars: int = key(100, "With parents: what two passages share.", low=0)
 
     @property
     def smallest(self) -> int:
         """The size that anything fits which fits at all, on either level."""
-        return min(self.parent_max_chars, self.child_max_chars) if self.parents else self.max_chars
+        return (
+            min(self.parent_max_chars, self.child_max_chars)
+            if self.parents
+            else self.max_chars
+        )
 
     def of_parents(self) -> "ChunkingSettings":
         """The sizes that sections are cut to, with parents."""
         low, high = self.parent_min_chars, self.parent_max_chars
-        return replace(self, min_chars=low, max_chars=high, overlap_chars=self.parent_overlap_chars)
+        return replace(
+            self, min_chars=low, max_chars=high, overlap_chars=self.parent_overlap_chars
+        )
 
     def of_children(self) -> "ChunkingSettings":
         """The sizes that passages are cut to within a section, with parents."""
         low, high = self.child_min_chars, self.child_max_chars
-        return replace(self, min_chars=low, max_chars=high, overlap_chars=self.child_overlap_chars)
+        return replace(
+            self, min_chars=low, max_chars=high, overlap_chars=self.child_overlap_chars
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSettings:
     title: float = key(3.0, "Weight of words in the document's title.", low=0)
-    headers: float = key(2.5, "Weight of words in the headings above the passage.", low=0)
+    headers: float = key(
+        2.5, "Weight of words in the headings above the passage.", low=0
+    )
     keywords: float = key(2.5, "Weight of words in the front matter's keywords.", low=0)
-    description: float = key(2.0, "Weight of words in the front matter's description.", low=0)
+    description: float = key(
+        2.0, "Weight of words in the front matter's description.", low=0
+    )
     tags: float = key(2.0, "Weight of words in the document's tags.", low=0)
     aliases: float = key(1.5, "Weight of words in the front matter's aliases.", low=0)
     author: float = key(1.0, "Weight of words in the author's name.", low=0)
     category: float = key(1.0, "Weight of words in the category.", low=0)
     body: float = key(1.0, "Weight of words in the passage itself.", low=0)
-    symbols: float = key(5.0, "Code lane: weight of the names that a passage defines.", low=0)
+    symbols: float = key(
+        5.0, "Code lane: weight of the names that a passage defines.", low=0
+    )
     path: float = key(2.0, "Code lane: weight of the file's path and name.", low=0)
-    code: float = key(1.0, "Code lane: weight of identifiers in the passage itself.", low=0)
+    code: float = key(
+        1.0, "Code lane: weight of identifiers in the passage itself.", low=0
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    directory: str = key("", "Where the index is kept, from the root; empty is `.tamis` there.")
+    directory: str = key(
+        "", "Where the index is kept, from the root; empty is `.tamis` there."
+    )
     max_file_bytes: int = key(2_000_000, "Larger files are skipped.", low=1)
     max_files: int = key(
         100_000,
@@ -223,19 +328,30 @@ class IndexSettings:
         "Megabytes that indexing may take, besides tamis itself, its model and the list of files.",
         low=64,
     )
-    lock_timeout: float = key(30.0, "Seconds to wait while another process writes.", low=0)
+    lock_timeout: float = key(
+        30.0, "Seconds to wait while another process writes.", low=0
+    )
     git_times: bool = key(
-        True, "Date documents without a date of their own by their last commit, where git tracks them."
+        True,
+        "Date documents without a date of their own by their last commit, where git tracks them.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
     debounce_ms: int = key(
-        200, "Milliseconds without a change before changes are indexed, together.", low=0, high=60_000
+        200,
+        "Milliseconds without a change before changes are indexed, together.",
+        low=0,
+        high=60_000,
     )
-    poll: bool = key(False, "Look for changes at intervals: for file systems that do not tell of them.")
-    poll_ms: int = key(2_000, "Milliseconds between two looks where changes are not told.", low=100)
+    poll: bool = key(
+        False,
+        "Look for changes at intervals: for file systems that do not tell of them.",
+    )
+    poll_ms: int = key(
+        2_000, "Milliseconds between two looks where changes are not told.", low=100
+    )
     sweep_seconds: int = key(
         300,
         "Seconds between two full looks while changes are told, should one have been missed; 0: none.",
@@ -246,9 +362,12 @@ class WatchSettings:
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     name: str = key(
-        "", "The embedder: granite, bge, hashing or none; empty is what the index has, else granite."
+        "",
+        "The embedder: granite, bge, hashing or none; empty is what the index has, else granite.",
     )
-    threads: int = key(0, "Threads that embed; 0 is one for each core.", low=0, high=256)
+    threads: int = key(
+        0, "Threads that embed; 0 is one for each core.", low=0, high=256
+    )
     cache_mb: int = key(
         500,
         "Megabytes of vectors kept for all your roots, so that no text is embedded twice; 0 is none.",
@@ -261,8 +380,12 @@ class IgnoreSettings:
     default_exclusions: bool = key(
         True, "Ignore what the built-in list names (build output, hidden files...)."
     )
-    file: str = key(".graphragignore", "The name of tamis's own ignore file in the root.")
-    patterns: tuple[str, ...] = key((), "Further patterns to ignore, stronger than every file.")
+    file: str = key(
+        ".graphragignore", "The name of tamis's own ignore file in the root."
+    )
+    patterns: tuple[str, ...] = key(
+        (), "Further patterns to ignore, stronger than every file."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,14 +397,23 @@ class ArchiveSettings:
         ),
         "What counts as archived: indexed, but hidden from answers unless asked for.",
     )  # fmt: skip
-    folder_penalty: float = key(0.5, "Factor on the score of what lies in an archived folder.", low=0, high=1)
-    file_penalty: float = key(0.7, "Factor on the score of an archived file elsewhere.", low=0, high=1)
-    index: bool = key(True, "Index archived files (hidden); false leaves them out of the index.")
+    folder_penalty: float = key(
+        0.5, "Factor on the score of what lies in an archived folder.", low=0, high=1
+    )
+    file_penalty: float = key(
+        0.7, "Factor on the score of an archived file elsewhere.", low=0, high=1
+    )
+    index: bool = key(
+        True, "Index archived files (hidden); false leaves them out of the index."
+    )
 
     @property
     def globs(self) -> tuple[str, ...]:
         """The patterns as gitignore reads them; `_backup/` means every folder whose name ends so."""
-        return tuple(f"*{pattern}" if pattern.startswith("_") else pattern for pattern in self.patterns)
+        return tuple(
+            f"*{pattern}" if pattern.startswith("_") else pattern
+            for pattern in self.patterns
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +423,11 @@ class ServerSettings:
         "Milliseconds that a call may wait for files to be indexed before it answers with what is there.",
         low=0,
     )
-    deadline: float = key(60.0, "Seconds after which a call that has not been answered is an error.", low=0.1)
+    deadline: float = key(
+        60.0,
+        "Seconds after which a call that has not been answered is an error.",
+        low=0.1,
+    )
     max_tokens: int = key(
         2_500,
         "Size of an answer unless the call says otherwise; a token is four characters.",
@@ -300,7 +436,8 @@ class ServerSettings:
     )
     max_body_bytes: int = key(1_000_000, "Larger HTTP requests are refused.", low=1_000)
     watch: bool = key(
-        True, "Index changed files as they change, from the first question on; else questions look for them."
+        True,
+        "Index changed files as they change, from the first question on; else questions look for them.",
     )
     editor: str = key(
         "vscode",
@@ -315,21 +452,38 @@ class EngineSettings:
         "The Qdrant server that holds the index (`https://host:6333`); empty is the index on this machine. "
         "A project's own file cannot set it. The key comes from `TAMIS_ENGINE_API_KEY` alone.",
     )
-    collection: str = key("tamis", "The collection on the server; several roots may share one.")
-    root: str = key("", "The name of this root on the server; empty is the name of its folder.")
-    timeout: int = key(30, "Seconds that a request to the server may take.", low=1, high=3600)
+    collection: str = key(
+        "tamis", "The collection on the server; several roots may share one."
+    )
+    root: str = key(
+        "", "The name of this root on the server; empty is the name of its folder."
+    )
+    timeout: int = key(
+        30, "Seconds that a request to the server may take.", low=1, high=3600
+    )
     exact: bool = key(
         True,
         "Have the server look at every allowed passage, and score in double precision; false uses its graph, "
         "which is faster on large collections and may miss some.",
     )
-    shards: int = key(1, "Shards of a new collection. Rarity of words is counted in each by itself.", low=1)
-    replication: int = key(1, "Copies of each shard of a new collection; writes wait for all of them.", low=1)
+    shards: int = key(
+        1,
+        "Shards of a new collection. Rarity of words is counted in each by itself.",
+        low=1,
+    )
+    replication: int = key(
+        1,
+        "Copies of each shard of a new collection; writes wait for all of them.",
+        low=1,
+    )
     quantisation: str = key(
         "none",
         "Vectors of a new collection in memory: `none` as they are, `scalar` in 8 bits, `binary` in 1.",
     )
-    on_disk: bool = key(False, "Keep a new collection's vectors and payload on disk rather than in memory.")
+    on_disk: bool = key(
+        False,
+        "Keep a new collection's vectors and payload on disk rather than in memory.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +503,9 @@ class Settings:
 
 # What each is worth, and what it costs, is measured in docs/ranking.md.
 PRESETS: Final[Mapping[str, SearchSettings]] = {
-    "fast": SearchSettings(preset="fast", candidate_depth=50, max_hops=0, ngram_dedup_enabled=False),
+    "fast": SearchSettings(
+        preset="fast", candidate_depth=50, max_hops=0, ngram_dedup_enabled=False
+    ),
     "balanced": SearchSettings(),
     "best": SearchSettings(preset="best", candidate_depth=100, graph_confidence=1.5),
 }
@@ -363,7 +519,9 @@ ENVIRONMENT_NAMES: Final = {
 # Other names of keys: the seeds' own, where a better place was found for them (C57).
 OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
 USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
-TOKEN_VARIABLE: Final = "TAMIS_TOKEN"  # no setting: a secret belongs in no file that is shared
+TOKEN_VARIABLE: Final = (
+    "TAMIS_TOKEN"  # no setting: a secret belongs in no file that is shared
+)
 API_KEY_VARIABLE: Final = "TAMIS_ENGINE_API_KEY"  # nor is this one
 # Addresses that editors listen for. A checkout brings its own settings: it chooses among these, no more.
 EDITORS: Final[Mapping[str, str]] = {
@@ -383,9 +541,15 @@ QUANTISATION: Final = ("none", "scalar", "binary")
 
 def all_keys() -> tuple[str, ...]:
     """Every setting as `section.key`."""
-    sections = [(section.name, getattr(Settings(), section.name)) for section in fields(Settings)]
+    sections = [
+        (section.name, getattr(Settings(), section.name))
+        for section in fields(Settings)
+    ]
     return tuple(
-        f"{name}.{k.name}" for name, value in sections if name != "workspaces" for k in fields(value)
+        f"{name}.{k.name}"
+        for name, value in sections
+        if name != "workspaces"
+        for k in fields(value)
     )
 
 

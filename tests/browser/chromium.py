@@ -53,7 +53,9 @@ FILES: dict[str, str | bytes] = {
 def started(files: Files, token: str = "") -> Iterator[str]:
     """The address of a server over files that are all indexed."""
     with tempfile.TemporaryDirectory(prefix="tamis-page-") as folder:
-        yield from started_over(write_files(Path(folder).resolve() / "shop", files), token=token)
+        yield from started_over(
+            write_files(Path(folder).resolve() / "shop", files), token=token
+        )
 
 
 def started_over(*roots: Path, token: str = "") -> Iterator[str]:
@@ -64,7 +66,9 @@ def started_over(*roots: Path, token: str = "") -> Iterator[str]:
 
 
 def _is_complete(address: str, token: str) -> bool:
-    asked = Request(f"{address}api/v1/status", headers={"Authorization": f"Bearer {token}"})
+    asked = Request(
+        f"{address}api/v1/status", headers={"Authorization": f"Bearer {token}"}
+    )
     with urlopen(asked) as said:
         complete: bool = json.load(said)["freshness"]["complete"]
     return complete
@@ -98,11 +102,15 @@ class Watched:
         self.page.set_default_timeout(PATIENCE)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.faults.append("a dialog"), dialog.dismiss()))
+        self.page.on(
+            "dialog", lambda dialog: (self.faults.append("a dialog"), dialog.dismiss())
+        )
         self.page.on("request", self._request)
 
     def _console(self, message: Any) -> None:
-        known = any(each in f"{message.text} {message.location}" for each in self.expected)
+        known = any(
+            each in f"{message.text} {message.location}" for each in self.expected
+        )
         if message.type in ("error", "warning") and not known:
             self.faults.append(f"console: {message.text} {message.location}")
 

@@ -61,10 +61,12 @@ NAMES = [
 def hostile() -> dict[str, str]:
     whole = "\n\n".join(PAYLOADS)
     files = {
-        f"body{n:02}.md": f"# Zebra {n}\n\nzebra {text}\n\nzebra after\n" for n, text in enumerate(PAYLOADS)
+        f"body{n:02}.md": f"# Zebra {n}\n\nzebra {text}\n\nzebra after\n"
+        for n, text in enumerate(PAYLOADS)
     }
     files |= {
-        f"titles/{n:02}.md": f"# {text.splitlines()[0]} zebra\n\nzebra\n" for n, text in enumerate(PAYLOADS)
+        f"titles/{n:02}.md": f"# {text.splitlines()[0]} zebra\n\nzebra\n"
+        for n, text in enumerate(PAYLOADS)
     }
     files |= {
         f"front/{n:02}.md": f"---\ntitle: {text!r}\ntags: [{text[:20]!r}]\nauthor: {text[:30]!r}\n"
@@ -72,7 +74,10 @@ def hostile() -> dict[str, str]:
         for n, text in enumerate(each for each in PAYLOADS if "\n" not in each)
     }
     files |= {name: f"# zebra\n\nzebra [self](<{name}>) [[{name}]]\n" for name in NAMES}
-    files |= {"code.py": f'ZEBRA = """{whole}"""\n', "code.js": f"// zebra\nconst zebra = `{whole}`\n"}
+    files |= {
+        "code.py": f'ZEBRA = """{whole}"""\n',
+        "code.js": f"// zebra\nconst zebra = `{whole}`\n",
+    }
     files |= {
         "all.md": f"# All zebra\n\n{whole}\n\n"
         + "".join(f"[x](<{name}>)\n" for name in files if "/" not in name)
@@ -94,11 +99,11 @@ def check(page):
         ).count()
         == 0
     )
-    attributes = (
-        "e => [...e.attributes].some(a => /^on|^style$|^srcdoc$|^ping$/.test(a.name) && !e.closest('.score'))"
-    )
+    attributes = "e => [...e.attributes].some(a => /^on|^style$|^srcdoc$|^ping$/.test(a.name) && !e.closest('.score'))"
     assert (
-        page.evaluate(f"[...document.querySelectorAll('main *')].filter({attributes}).map(e => e.outerHTML)")
+        page.evaluate(
+            f"[...document.querySelectorAll('main *')].filter({attributes}).map(e => e.outerHTML)"
+        )
         == []
     )
     schemes = page.evaluate(
@@ -111,7 +116,9 @@ def check(page):
 def test_nothing_runs_in_results(opened, zoo):
     page = opened(zoo).go("/?q=zebra&n=100&why=1")
     page.wait_for_selector('.cards[data-quick="false"] .card')
-    page.evaluate("document.querySelectorAll('.card .small').forEach((more) => more.click())")
+    page.evaluate(
+        "document.querySelectorAll('.card .small').forEach((more) => more.click())"
+    )
     check(page)
 
 
@@ -132,7 +139,8 @@ def test_nothing_runs_in_documents(part, opened, zoo):
             f"/?doc={quote(name, safe='')}",
         )
         page.wait_for_function(
-            "(name) => document.querySelector('main .path')?.textContent === name", arg=name
+            "(name) => document.querySelector('main .path')?.textContent === name",
+            arg=name,
         )
         page.wait_for_selector("main:not([aria-busy])")
         check(page)
@@ -142,7 +150,11 @@ def test_nothing_runs_in_the_picture_or_the_status(opened, zoo):
     page = opened(zoo).go("/?doc=all.md&view=graph")
     page.wait_for_selector(".node")
     check(page)
-    assert page.locator(".node title", has_text="a&b<c>d.md").count() + page.locator(".node").count() > 10
+    assert (
+        page.locator(".node title", has_text="a&b<c>d.md").count()
+        + page.locator(".node").count()
+        > 10
+    )
     page.locator("#state").click()
     page.wait_for_selector(".facts")
     check(page)

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.slow
 def paths(page: Page) -> list[str]:
     """Of the results, once the full answer is there."""
     page.wait_for_selector('.cards[data-quick="false"]', state="attached")
-    return [card.get_attribute("data-path") or "" for card in page.locator(".card").all()]
+    return [
+        card.get_attribute("data-path") or "" for card in page.locator(".card").all()
+    ]
 
 
 def type_in(page: Page, text: str) -> None:
@@ -26,18 +28,24 @@ def type_in(page: Page, text: str) -> None:
 def test_typing_searches(opened, shop):
     page = opened(shop).go("/")
     expect(page.locator("#q")).to_be_focused()
-    last = re.compile(r"/search\?q=late\+refund\+hay&.*explain=true")  # older questions are answered before
+    last = re.compile(
+        r"/search\?q=late\+refund\+hay&.*explain=true"
+    )  # older questions are answered before
     with page.expect_response(last):
         type_in(page, "late refund hay")
     assert paths(page)[0] == "docs/refunds.md"
     card = page.locator(".card").first
-    expect(card.locator("mark").first).to_have_text(re.compile("refund|late|hay", re.IGNORECASE))
+    expect(card.locator("mark").first).to_have_text(
+        re.compile("refund|late|hay", re.IGNORECASE)
+    )
     assert "gift of hay" in "".join(card.locator(".best").all_text_contents())
     expect(card.locator(".trail")).to_contain_text("Refunds")
     expect(card.locator(".tag", has_text="money")).to_be_visible()
     expect(card.locator("time")).to_have_text("2026-03-01")
     editor = card.locator("a", has_text="Open in editor")
-    expect(editor).to_have_attribute("href", re.compile("^vscode://file/.+/docs/refunds.md:[0-9]+$"))
+    expect(editor).to_have_attribute(
+        "href", re.compile("^vscode://file/.+/docs/refunds.md:[0-9]+$")
+    )
     assert "q=late+refund+hay" in page.url
     expect(page.locator("#said")).to_have_text(re.compile("result"))
 
@@ -69,7 +77,9 @@ def test_an_answer_to_an_older_question_is_dropped(opened, shop):
     for route in held:
         with suppress(Error):  # the page has given it up
             route.continue_()
-    assert page.evaluate("fetch('/api/v1/health').then((said) => said.status)") == 200  # and that came after
+    assert (
+        page.evaluate("fetch('/api/v1/health').then((said) => said.status)") == 200
+    )  # and that came after
     expect(first).to_have_attribute("data-path", "docs/api/billing.md")
 
 
@@ -81,7 +91,9 @@ def test_facets_and_chips_are_one_filter(opened, shop):
     expect(page.locator("#q")).to_have_value("grass tag:money")
     expect(page.locator(".chip")).to_have_count(1)
     assert set(paths(page)) == {"docs/refunds.md", "docs/api/billing.md"}
-    expect(page.locator('[data-facet="Tags"][data-value="draft"] .quiet')).to_have_text("1")
+    expect(page.locator('[data-facet="Tags"][data-value="draft"] .quiet')).to_have_text(
+        "1"
+    )
     page.locator('[data-facet="Years"][data-value="2025"]').click()
     expect(page.locator("#q")).to_have_value("grass tag:money after:2025 before:2025")
     expect(page.locator(".card")).to_have_count(1)
@@ -130,7 +142,9 @@ def test_a_tag_of_two_words(opened, shop):
     expect(page.locator("#q")).to_have_value('tag:"to do" ')
     expect(page.locator(".chip")).to_have_text(re.compile("tag: to do"))
     assert paths(page) == ["docs/signs.md"]
-    expect(page.locator('[data-facet="Tags"][data-value="to do"]')).to_have_attribute("aria-pressed", "true")
+    expect(page.locator('[data-facet="Tags"][data-value="to do"]')).to_have_attribute(
+        "aria-pressed", "true"
+    )
 
 
 def test_signs_of_markdown_are_left_out_and_nothing_else(opened, shop):
@@ -146,19 +160,26 @@ def test_signs_of_markdown_are_left_out_and_nothing_else(opened, shop):
 
 def test_many_copies_are_one_card(opened):
     """All places are counted, the first twenty are listed, and that there are more is said."""
-    for address in started({f"{n:02}.md": "# Hay\n\nA gift of hay.\n" for n in range(30)}):
+    for address in started(
+        {f"{n:02}.md": "# Hay\n\nA gift of hay.\n" for n in range(30)}
+    ):
         page = opened(address).go("/?q=gift+of+hay")
         assert paths(page) == ["00.md"]
         also = page.locator(".card .foot span", has_text="also in 29 places")
         listed = (also.get_attribute("title") or "").split("\n")
-        assert listed == [*(f"{n:02}.md:1" for n in range(1, 21)), "\N{HORIZONTAL ELLIPSIS}"]
+        assert listed == [
+            *(f"{n:02}.md:1" for n in range(1, 21)),
+            "\N{HORIZONTAL ELLIPSIS}",
+        ]
 
 
 def test_archived_documents_on_demand(opened, shop):
     page = opened(shop).go("/?q=refunds+month")
     assert "archive/old.md" not in paths(page)
     page.locator("#archived").check()
-    expect(page.locator('.card[data-path="archive/old.md"] .warn')).to_have_text("archived")
+    expect(page.locator('.card[data-path="archive/old.md"] .warn')).to_have_text(
+        "archived"
+    )
 
 
 def test_a_result_a_link_and_the_way_back(opened, shop):
@@ -228,7 +249,9 @@ def test_the_links_as_a_picture(opened, shop):
     expect(page.locator(".node")).to_have_count(3)
     page.locator('.node[data-path="docs/api/billing.md"] circle').click()
     expect(page.locator(".doc-title")).to_have_text("Billing")
-    expect(page.locator(".node.hops-0")).to_have_attribute("data-path", "docs/api/billing.md")
+    expect(page.locator(".node.hops-0")).to_have_attribute(
+        "data-path", "docs/api/billing.md"
+    )
     page.locator(".tabs a", has_text="Document").click()
     expect(page.locator(".prose table")).to_be_visible()
 
@@ -276,7 +299,10 @@ def test_escape_clears_the_address_too(opened, shop):
 
 
 def two_roots(folder: Path) -> list[Path]:
-    return [write_files(folder / name, {"a.md": f"# A\n\nzebra of {name}\n"}) for name in ("one", "two")]
+    return [
+        write_files(folder / name, {"a.md": f"# A\n\nzebra of {name}\n"})
+        for name in ("one", "two")
+    ]
 
 
 def test_of_several_roots_a_document_says_its_own(opened, tmp_path):
@@ -375,21 +401,30 @@ def test_an_error_says_what_to_do(opened, shop):
 def test_a_document_that_is_not_there(opened, shop):
     watched = opened(shop)
     watched.expected = ("404",)
-    expect(watched.go("/?doc=docs/refund.md").locator(".problem p")).to_contain_text("docs/refunds.md")
+    expect(watched.go("/?doc=docs/refund.md").locator(".problem p")).to_contain_text(
+        "docs/refunds.md"
+    )
 
 
 def test_nothing_found_is_said(opened, shop):
     page = opened(shop).go("/?q=grass+tag:nonsense")
     assert paths(page) == []
     expect(page.locator(".count")).to_have_text("Nothing found")
-    expect(page.locator(".note").first).to_contain_text("filter lets no document through")
+    expect(page.locator(".note").first).to_contain_text(
+        "filter lets no document through"
+    )
 
 
 def test_the_server_is_gone(opened):
     watched = opened("http://127.0.0.1:9")
     for address in started({"a.md": "grass"}):
         watched.address = address
-        watched.expected = ("ERR_CONNECTION", "ERR_INCOMPLETE", "ERR_EMPTY", "EventSource")
+        watched.expected = (
+            "ERR_CONNECTION",
+            "ERR_INCOMPLETE",
+            "ERR_EMPTY",
+            "EventSource",
+        )
         page = watched.go("/")
     page.locator("#q").fill("grass")
     expect(page.locator(".problem h1")).to_contain_text("cannot be reached")
@@ -408,13 +443,18 @@ def test_indexing_is_shown_and_what_is_new_appears(opened, tmp_path):
             "window.seen = 0; const bar = document.getElementById('progress');"
             "new MutationObserver(() => { seen += !bar.hidden }).observe(bar, {attributes: true})"
         )
-        many = {f"n{n}.md": f"# {n}\n\n" + f"zebra number {n} eats grass.\n\n" * 40 for n in range(300)}
+        many = {
+            f"n{n}.md": f"# {n}\n\n" + f"zebra number {n} eats grass.\n\n" * 40
+            for n in range(300)
+        }
         write_files(root, many)
         expect(page.locator(".card")).to_have_count(10)
         page.wait_for_function("window.seen > 0")
         page.wait_for_selector("#progress", state="hidden")
         page.locator("#state").click()
-        expect(page.locator(".fact", has_text="documents").locator("dd")).to_have_text("301")
+        expect(page.locator(".fact", has_text="documents").locator("dd")).to_have_text(
+            "301"
+        )
         expect(page.locator(".verdict.good")).to_be_visible()
         watched.page.goto("about:blank")
 
@@ -443,18 +483,26 @@ def test_a_token_is_asked_for_once(opened):
         assert paths(page)
         cookie = page.context.cookies()[0]
         assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
-        kept = page.evaluate("location.href + document.cookie + JSON.stringify(localStorage)")
+        kept = page.evaluate(
+            "location.href + document.cookie + JSON.stringify(localStorage)"
+        )
         assert "a-token" not in kept
         watched.page.goto("about:blank")
 
 
 def test_no_line_of_the_page_is_inline():
     """The policy would stop it; it shall not be there at all."""
-    web = Path(__file__).resolve().parents[2] / "src/tamis/doors/web"
+    web = Path(__file__).resolve().parents[2] / "src/tamis/server/web"
     assert {file.suffix for file in web.iterdir()} == {".html", ".css", ".js", ".svg"}
     for file in web.iterdir():
         text = file.read_text("utf-8")
-        assert not re.search(r"(?:inner|outer|Adjacent)HTML|document\.write|\beval\(", text), file.name
-        assert not re.search(r"https?://(?!www\.w3\.org)", text), f"{file.name} names another place"
+        assert not re.search(
+            r"(?:inner|outer|Adjacent)HTML|document\.write|\beval\(", text
+        ), file.name
+        assert not re.search(r"https?://(?!www\.w3\.org)", text), (
+            f"{file.name} names another place"
+        )
     page = (web / "index.html").read_text("utf-8")
-    assert not re.search(r"\son\w+=|style=|<style|<script(?! type=\"module\" src=)", page)
+    assert not re.search(
+        r"\son\w+=|style=|<style|<script(?! type=\"module\" src=)", page
+    )

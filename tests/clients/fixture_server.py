@@ -25,8 +25,8 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from tamis.doors.listen import Address, listen
-from tamis.doors.mcp import HTTP_PATH, over_http
+from tamis.server.mcp import HTTP_PATH, over_http
+from tamis.server.run import Address, listen
 from tamis.settings import ServerSettings
 
 Context = ServerRequestContext[Any, Any]
@@ -68,11 +68,15 @@ def image() -> t.ImageContent:
 
 
 def embedded(uri: str, mime_type: str, words: str) -> t.EmbeddedResource:
-    return t.EmbeddedResource(resource=t.TextResourceContents(uri=uri, mime_type=mime_type, text=words))
+    return t.EmbeddedResource(
+        resource=t.TextResourceContents(uri=uri, mime_type=mime_type, text=words)
+    )
 
 
 def done(*content: t.ContentBlock | str) -> t.CallToolResult:
-    return t.CallToolResult(content=[text(each) if isinstance(each, str) else each for each in content])
+    return t.CallToolResult(
+        content=[text(each) if isinstance(each, str) else each for each in content]
+    )
 
 
 # Content of every kind
@@ -89,13 +93,21 @@ always("test_image_content", image())
 always("test_audio_content", t.AudioContent(data=WAV, mime_type="audio/wav"))
 always(
     "test_embedded_resource",
-    embedded("test://embedded-resource", "text/plain", "This is an embedded resource content."),
+    embedded(
+        "test://embedded-resource",
+        "text/plain",
+        "This is an embedded resource content.",
+    ),
 )
 always(
     "test_multiple_content_types",
     "Multiple content types test:",
     image(),
-    embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'),
+    embedded(
+        "test://mixed-content-resource",
+        "application/json",
+        '{"test":"data","value":123}',
+    ),
 )
 
 
@@ -111,12 +123,19 @@ async def error_handling(ctx: Context, params: t.CallToolRequestParams) -> Answe
 @tool("test_tool_with_logging")
 async def with_logging(ctx: Context, params: t.CallToolRequestParams) -> Answer:
     for step in ("started", "processing data", "completed"):
-        words = f"Tool {step}" if step == "processing data" else f"Tool execution {step}"
-        await ctx.session.send_log_message("info", words, related_request_id=ctx.request_id)
+        words = (
+            f"Tool {step}" if step == "processing data" else f"Tool execution {step}"
+        )
+        await ctx.session.send_log_message(
+            "info", words, related_request_id=ctx.request_id
+        )
     return done("logged")
 
 
-TOOLS["test_logging_tool"], SCHEMAS["test_logging_tool"] = with_logging, {"type": "object"}
+TOOLS["test_logging_tool"], SCHEMAS["test_logging_tool"] = (
+    with_logging,
+    {"type": "object"},
+)
 
 
 @tool("test_tool_with_progress")
@@ -140,7 +159,9 @@ async def trigger_tool_change(ctx: Context, params: t.CallToolRequestParams) -> 
 
 
 @tool("test_trigger_prompt_change")
-async def trigger_prompt_change(ctx: Context, params: t.CallToolRequestParams) -> Answer:
+async def trigger_prompt_change(
+    ctx: Context, params: t.CallToolRequestParams
+) -> Answer:
     await BUS.publish(PromptsListChanged())
     return done("prompts changed")
 
@@ -150,19 +171,31 @@ async def trigger_prompt_change(ctx: Context, params: t.CallToolRequestParams) -
 
 @tool("test_sampling", strings("prompt"))
 async def sampling(ctx: Context, params: t.CallToolRequestParams) -> Answer:
-    question = t.SamplingMessage(role="user", content=text((params.arguments or {})["prompt"]))
-    answer = await ctx.session.create_message([question], max_tokens=100, related_request_id=ctx.request_id)
+    question = t.SamplingMessage(
+        role="user", content=text((params.arguments or {})["prompt"])
+    )
+    answer = await ctx.session.create_message(
+        [question], max_tokens=100, related_request_id=ctx.request_id
+    )
     return done(f"LLM response: {answer.content.text}")
 
 
-async def elicited(ctx: Context, message: str, schema: dict[str, Any]) -> t.CallToolResult:
-    answer = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
-    return done(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}")
+async def elicited(
+    ctx: Context, message: str, schema: dict[str, Any]
+) -> t.CallToolResult:
+    answer = await ctx.session.elicit_form(
+        message, schema, related_request_id=ctx.request_id
+    )
+    return done(
+        f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}"
+    )
 
 
 @tool("test_elicitation", strings("message"))
 async def elicitation(ctx: Context, params: t.CallToolRequestParams) -> Answer:
-    return await elicited(ctx, (params.arguments or {})["message"], strings("username", "email"))
+    return await elicited(
+        ctx, (params.arguments or {})["message"], strings("username", "email")
+    )
 
 
 @tool("test_elicitation_sep1034_defaults")
@@ -171,10 +204,16 @@ async def elicitation_defaults(ctx: Context, params: t.CallToolRequestParams) ->
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
         "verified": {"type": "boolean", "default": True},
     }
-    return await elicited(ctx, "Who are you?", {"type": "object", "properties": properties})
+    return await elicited(
+        ctx, "Who are you?", {"type": "object", "properties": properties}
+    )
 
 
 @tool("test_elicitation_sep1330_enums")
@@ -184,7 +223,11 @@ async def elicitation_enums(ctx: Context, params: t.CallToolRequestParams) -> An
     properties = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
-        "legacyEnum": {"type": "string", "enum": plain, "enumNames": ["One", "Two", "Three"]},
+        "legacyEnum": {
+            "type": "string",
+            "enum": plain,
+            "enumNames": ["One", "Two", "Three"],
+        },
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
     }
@@ -195,12 +238,16 @@ async def elicitation_enums(ctx: Context, params: t.CallToolRequestParams) -> An
 
 
 def elicit(message: str, schema: dict[str, Any]) -> t.ElicitRequest:
-    return t.ElicitRequest(params=t.ElicitRequestFormParams(message=message, requested_schema=schema))
+    return t.ElicitRequest(
+        params=t.ElicitRequestFormParams(message=message, requested_schema=schema)
+    )
 
 
 def sample(words: str) -> t.CreateMessageRequest:
     question = t.SamplingMessage(role="user", content=text(words))
-    return t.CreateMessageRequest(params=t.CreateMessageRequestParams(messages=[question], max_tokens=100))
+    return t.CreateMessageRequest(
+        params=t.CreateMessageRequestParams(messages=[question], max_tokens=100)
+    )
 
 
 OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
@@ -210,19 +257,26 @@ ROOTS = t.ListRootsRequest(params=t.RequestParams())
 CONFIRM = elicit("Please confirm", OK)
 
 
-def answered(params: t.InputResponseRequestParams, asked: Mapping[str, t.InputRequest]) -> bool:
+def answered(
+    params: t.InputResponseRequestParams, asked: Mapping[str, t.InputRequest]
+) -> bool:
     return set(asked) <= set(params.input_responses or {})
 
 
-def asking(name: str, asked: Mapping[str, t.InputRequest], state: str | None = None) -> None:
+def asking(
+    name: str, asked: Mapping[str, t.InputRequest], state: str | None = None
+) -> None:
     """A tool that is done when all that it asks for is answered, and its state came back with that."""
 
     @tool(name)
     async def ask(ctx: Context, params: t.CallToolRequestParams) -> Answer:
         if not answered(params, asked) or params.request_state != state:
-            return t.InputRequiredResult(input_requests=dict(asked), request_state=state)
+            return t.InputRequiredResult(
+                input_requests=dict(asked), request_state=state
+            )
         replies = {
-            key: value.model_dump(mode="json") for key, value in (params.input_responses or {}).items()
+            key: value.model_dump(mode="json")
+            for key, value in (params.input_responses or {}).items()
         }
         return done(f"state-ok {json.dumps(replies)}" if state else json.dumps(replies))
 
@@ -235,7 +289,11 @@ asking("test_input_required_result_request_state", {"confirm": CONFIRM}, "confir
 asking("test_input_required_result_tampered_state", {"confirm": CONFIRM}, "confirming")
 asking(
     "test_input_required_result_multiple_inputs",
-    {"user_name": NAME, "greeting": sample("Generate a greeting"), "client_roots": ROOTS},
+    {
+        "user_name": NAME,
+        "greeting": sample("Generate a greeting"),
+        "client_roots": ROOTS,
+    },
     "all three",
 )
 
@@ -244,7 +302,10 @@ asking(
 async def multi_round(ctx: Context, params: t.CallToolRequestParams) -> Answer:
     rounds = (
         ("one", {"step1": elicit("Step 1: What is your name?", strings("name"))}),
-        ("two", {"step2": elicit("Step 2: What is your favorite color?", strings("color"))}),
+        (
+            "two",
+            {"step2": elicit("Step 2: What is your favorite color?", strings("color"))},
+        ),
     )
     states = [None, *(state for state, _ in rounds)]
     at = states.index(params.request_state)
@@ -264,7 +325,11 @@ async def capabilities(ctx: Context, params: t.CallToolRequestParams) -> Answer:
         asked["user_name"] = NAME
     if able.sampling is not None:
         asked["capital_question"] = CAPITAL
-    return t.InputRequiredResult(input_requests=asked) if asked else done("the client can answer nothing")
+    return (
+        t.InputRequiredResult(input_requests=asked)
+        if asked
+        else done("the client can answer nothing")
+    )
 
 
 @tool("test_missing_capability")
@@ -272,7 +337,9 @@ async def missing_capability(ctx: Context, params: t.CallToolRequestParams) -> A
     able = ctx.session.client_capabilities
     if able is None or able.sampling is None:
         needed = {"requiredCapabilities": {"sampling": {}}}
-        raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, "this tool needs sampling", needed)
+        raise MCPError(
+            t.MISSING_REQUIRED_CLIENT_CAPABILITY, "this tool needs sampling", needed
+        )
     return done("the client can sample")
 
 
@@ -293,7 +360,10 @@ async def missing_capability(ctx: Context, params: t.CallToolRequestParams) -> A
             "email": {"type": "string"},
         },
         "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
-        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "if": {
+            "properties": {"contactMethod": {"const": "phone"}},
+            "required": ["contactMethod"],
+        },
         "then": {"required": ["phone"]},
         "else": {"required": ["email"]},
         "additionalProperties": False,
@@ -305,7 +375,10 @@ async def json_schema(ctx: Context, params: t.CallToolRequestParams) -> Answer:
 
 @tool(
     "test_custom_header",
-    {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
+    {
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+    },
 )
 async def custom_header(ctx: Context, params: t.CallToolRequestParams) -> Answer:
     return done(f"region {(params.arguments or {}).get('region')}")
@@ -314,7 +387,9 @@ async def custom_header(ctx: Context, params: t.CallToolRequestParams) -> Answer
 # Handlers
 
 
-async def list_tools(ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+async def list_tools(
+    ctx: Context, params: t.PaginatedRequestParams | None
+) -> t.ListToolsResult:
     return t.ListToolsResult(
         tools=[
             t.Tool(name=name, description=f"The suite's {name}.", input_schema=schema)
@@ -344,10 +419,17 @@ RESOURCES: dict[str, t.TextResourceContents | t.BlobResourceContents] = {
 }
 
 
-async def list_resources(ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+async def list_resources(
+    ctx: Context, params: t.PaginatedRequestParams | None
+) -> t.ListResourcesResult:
     return t.ListResourcesResult(
         resources=[
-            t.Resource(uri=uri, name=uri, description=f"The suite's {uri}.", mime_type=contents.mime_type)
+            t.Resource(
+                uri=uri,
+                name=uri,
+                description=f"The suite's {uri}.",
+                mime_type=contents.mime_type,
+            )
             for uri, contents in RESOURCES.items()
         ]
     )
@@ -357,12 +439,16 @@ async def list_templates(
     ctx: Context, params: t.PaginatedRequestParams | None
 ) -> t.ListResourceTemplatesResult:
     template = t.ResourceTemplate(
-        uri_template="test://template/{id}/data", name="template", mime_type="application/json"
+        uri_template="test://template/{id}/data",
+        name="template",
+        mime_type="application/json",
     )
     return t.ListResourceTemplatesResult(resource_templates=[template])
 
 
-async def read_resource(ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+async def read_resource(
+    ctx: Context, params: t.ReadResourceRequestParams
+) -> t.ReadResourceResult:
     uri = params.uri
     if uri in RESOURCES:
         return t.ReadResourceResult(contents=[RESOURCES[uri]])
@@ -387,13 +473,18 @@ PROMPTS: dict[str, tuple[str, ...]] = {
 }
 
 
-async def list_prompts(ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
+async def list_prompts(
+    ctx: Context, params: t.PaginatedRequestParams | None
+) -> t.ListPromptsResult:
     return t.ListPromptsResult(
         prompts=[
             t.Prompt(
                 name=name,
                 description=f"The suite's {name}.",
-                arguments=[t.PromptArgument(name=argument, required=True) for argument in arguments],
+                arguments=[
+                    t.PromptArgument(name=argument, required=True)
+                    for argument in arguments
+                ],
             )
             for name, arguments in PROMPTS.items()
         ]
@@ -409,7 +500,11 @@ async def get_prompt(
         case "test_simple_prompt":
             content = [text("This is a simple prompt for testing.")]
         case "test_prompt_with_arguments":
-            content = [text(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")]
+            content = [
+                text(
+                    f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"
+                )
+            ]
         case "test_prompt_with_embedded_resource":
             words = "Embedded resource content for testing."
             content = [
@@ -419,22 +514,36 @@ async def get_prompt(
         case "test_prompt_with_image":
             content = [image(), text("Please analyze the image above.")]
         case "test_input_required_result_prompt":
-            asked = {"user_context": elicit("What context should the prompt use?", strings("context"))}
+            asked = {
+                "user_context": elicit(
+                    "What context should the prompt use?", strings("context")
+                )
+            }
             if not answered(params, asked):
                 return t.InputRequiredResult(input_requests=asked)
             content = [text("With context.")]
         case _:
             raise MCPError(t.INVALID_PARAMS, f"no prompt {params.name}")
-    return t.GetPromptResult(messages=[t.PromptMessage(role="user", content=each) for each in content])
+    return t.GetPromptResult(
+        messages=[t.PromptMessage(role="user", content=each) for each in content]
+    )
 
 
 async def complete(ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
-    values = [each for each in ("paris", "park", "party") if each.startswith(params.argument.value)]
-    return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
+    values = [
+        each
+        for each in ("paris", "park", "party")
+        if each.startswith(params.argument.value)
+    ]
+    return t.CompleteResult(
+        completion=t.Completion(values=values, total=len(values), has_more=False)
+    )
 
 
 def fixture() -> Server[Any]:
-    warnings.simplefilter("ignore", MCPDeprecationWarning)  # the suite asks for what 2026-07-28 deprecates
+    warnings.simplefilter(
+        "ignore", MCPDeprecationWarning
+    )  # the suite asks for what 2026-07-28 deprecates
     server: Server[Any] = Server(
         "tamis-conformance-fixture",
         version="1",
@@ -453,10 +562,17 @@ def fixture() -> Server[Any]:
         on_set_logging_level=nothing,
     )
     server.middleware.append(
-        RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="fixture")
+        RequestStateBoundary(
+            RequestStateSecurity.ephemeral(), default_audience="fixture"
+        )
     )
     return server
 
 
 if __name__ == "__main__":
-    listen(over_http(fixture(), (), ServerSettings()), Address("127.0.0.1", 0), HTTP_PATH, "nothing")
+    listen(
+        over_http(fixture(), (), ServerSettings()),
+        Address("127.0.0.1", 0),
+        HTTP_PATH,
+        "nothing",
+    )

@@ -25,7 +25,9 @@ from conftest import Files, write_files
 HERE: Final = Path(__file__).resolve().parent
 FOLDER: Final = Path(sys.prefix) / "clients"
 _PINS: Final = ("package.json", "package-lock.json", ".npmrc")
-_ENVIRONMENT: Final = dict(os.environ)  # before a test gives itself a home: npm reads its settings from there
+_ENVIRONMENT: Final = dict(
+    os.environ
+)  # before a test gives itself a home: npm reads its settings from there
 _TAMIS: Final = (sys.executable, "-m", "tamis")
 _MODEL: Final = ("--model", "hashing")
 _NODE: Final = (22, 19)  # the Inspector's
@@ -38,7 +40,8 @@ def run(client: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         [programs / client, *arguments],
-        env=os.environ | {"PATH": path, "NO_COLOR": "1", "MCP_INSPECTOR_SECRET_STORE": "memory"},
+        env=os.environ
+        | {"PATH": path, "NO_COLOR": "1", "MCP_INSPECTOR_SECRET_STORE": "memory"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -113,7 +116,8 @@ def _missing() -> str | None:
 
 def _is_current() -> bool:
     return all(
-        (FOLDER / name).is_file() and (FOLDER / name).read_bytes() == (HERE / name).read_bytes()
+        (FOLDER / name).is_file()
+        and (FOLDER / name).read_bytes() == (HERE / name).read_bytes()
         for name in _PINS
     )
 
@@ -130,7 +134,9 @@ def _install() -> str | None:
         shutil.copy(HERE / name, unfinished)
     # Its warnings are about the Node that runs npm, which is not the one that runs the clients.
     command = [npm, "ci", "--loglevel=error", "--fetch-retries=1"]
-    said = subprocess.run(command, cwd=unfinished, env=_ENVIRONMENT, capture_output=True, encoding="utf-8")
+    said = subprocess.run(
+        command, cwd=unfinished, env=_ENVIRONMENT, capture_output=True, encoding="utf-8"
+    )
     if said.returncode:
         return "npm ci failed: " + " ".join(said.stderr.splitlines()[:4])
     unfinished.rename(FOLDER)
@@ -143,6 +149,8 @@ def _old_node() -> str | None:
     node = shutil.which("node", path=programs)
     if node is None:
         return "there is no Node"
-    said = subprocess.run([node, "--version"], capture_output=True, encoding="utf-8", check=True).stdout
+    said = subprocess.run(
+        [node, "--version"], capture_output=True, encoding="utf-8", check=True
+    ).stdout
     version = tuple(map(int, said.strip().removeprefix("v").split(".")))
     return f"Node {said.strip()} is too old" if version < _NODE else None

@@ -25,13 +25,21 @@ class Found:
 
     @property
     def failing(self) -> set[str]:
-        return {check for check, status in self.checks.items() if status in ("WARNING", "FAILURE")}
+        return {
+            check
+            for check, status in self.checks.items()
+            if status in ("WARNING", "FAILURE")
+        }
 
     @property
     def outcome(self) -> str:
         if self.failing:
             return "failed"
-        tried = any(status == "SUCCESS" for check, status in self.checks.items() if check != _WIRE)
+        tried = any(
+            status == "SUCCESS"
+            for check, status in self.checks.items()
+            if check != _WIRE
+        )
         return "passed" if tried else "skipped"
 
 
@@ -39,14 +47,18 @@ class Found:
 class Expected:
     outcome: str
     why: str = ""
-    checks: frozenset[str] = frozenset()  # those that fail; empty: any but the one about the wire
+    checks: frozenset[str] = (
+        frozenset()
+    )  # those that fail; empty: any but the one about the wire
 
 
 def read_results(folder: Path) -> dict[str, Found]:
     """What `conformance server --output-dir` wrote: for each scenario a folder with its name and the time."""
     found = {}
     for file in folder.glob("*/checks.json"):
-        scenario = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name).removeprefix("server-")
+        scenario = re.sub(
+            r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name
+        ).removeprefix("server-")
         found[scenario] = _found(json.loads(file.read_text("utf-8")))
     return found
 
@@ -79,12 +91,18 @@ def expected(server: str, revision: str) -> dict[str, Expected]:
                 scenario, _, check = entry.partition(":")
                 checks[scenario] |= {check} if check else set()
             for scenario, named in checks.items():
-                assert scenario not in scenarios, f"{scenario} is twice in outcomes.yaml"
-                scenarios[scenario] = Expected(outcome, group.get("why", ""), frozenset(named))
+                assert scenario not in scenarios, (
+                    f"{scenario} is twice in outcomes.yaml"
+                )
+                scenarios[scenario] = Expected(
+                    outcome, group.get("why", ""), frozenset(named)
+                )
     return scenarios
 
 
-def surprises(found: Mapping[str, Found], expected: Mapping[str, Expected]) -> list[str]:
+def surprises(
+    found: Mapping[str, Found], expected: Mapping[str, Expected]
+) -> list[str]:
     """Every difference, in words: what fails or passes and should not, what is new, what is gone."""
     return [
         line
@@ -93,7 +111,9 @@ def surprises(found: Mapping[str, Found], expected: Mapping[str, Expected]) -> l
     ]
 
 
-def _differences(scenario: str, found: Found | None, expected: Expected | None) -> Iterator[str]:
+def _differences(
+    scenario: str, found: Found | None, expected: Expected | None
+) -> Iterator[str]:
     if found is None:
         yield f"{scenario}: expected, but the suite did not run it"
         return
@@ -103,8 +123,15 @@ def _differences(scenario: str, found: Found | None, expected: Expected | None) 
         yield f"{scenario}: {found.outcome}, and outcomes.yaml does not know it"
     elif found.outcome != expected.outcome:
         yield f"{scenario}: {found.outcome}, but should have {expected.outcome}: {expected.why}"
-        yield from (f"  {check}: {message}" for check, message in sorted(found.messages.items()))
+        yield from (
+            f"  {check}: {message}" for check, message in sorted(found.messages.items())
+        )
     elif expected.checks and found.failing != expected.checks:
-        yield from (f"{scenario}:{check} passes" for check in sorted(expected.checks - found.failing))
+        yield from (
+            f"{scenario}:{check} passes"
+            for check in sorted(expected.checks - found.failing)
+        )
         unexpected = sorted(found.failing - expected.checks)
-        yield from (f"{scenario}:{check} fails: {found.messages[check]}" for check in unexpected)
+        yield from (
+            f"{scenario}:{check} fails: {found.messages[check]}" for check in unexpected
+        )

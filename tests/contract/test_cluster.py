@@ -17,12 +17,8 @@ from installed import pages, serving
 import clusters
 from conftest import open_corpus, test_settings, write_files
 from fake_qdrant import FakeQdrant, Fault, Request, fake_qdrant
-from tamis.build import build
+from tamis.cli.main import cli
 from tamis.corpus import Corpus
-from tamis.doors.cli import cli
-from tamis.engine.qdrant import client, lease
-from tamis.engine.qdrant import points as p
-from tamis.engine.qdrant.reader import QdrantIndex
 from tamis.errors import (
     BadSetting,
     EngineFault,
@@ -32,13 +28,17 @@ from tamis.errors import (
     IndexLocked,
     IndexMismatch,
 )
-from tamis.filters import EVERYTHING
-from tamis.folders import served
-from tamis.live import LiveCorpus
+from tamis.index.build import build
+from tamis.index.qdrant import client, lease
+from tamis.index.qdrant import points as p
+from tamis.index.qdrant.reader import QdrantIndex
+from tamis.live.browse import Wanted
+from tamis.live.corpus import LiveCorpus
+from tamis.live.folders import served
+from tamis.live.roots import Roots
 from tamis.models.hashing import HashingEmbedder
-from tamis.passages import Wanted
 from tamis.progress import Silent
-from tamis.roots import Roots
+from tamis.query.filters import EVERYTHING
 
 FILES = {
     "docs/api.md": "---\ntags: [api]\n---\n# API\n\nRetry by [[queue]].\n\n## Limits\n\nTen tokens.\n",
@@ -46,14 +46,20 @@ FILES = {
     "src/app.py": "def retry_job(job):\n    return job.run()\n",
     "empty.md": "",
 }
-SMALL = {"chunking__min_chars": 0, "chunking__max_chars": 120, "chunking__overlap_chars": 20}
+SMALL = {
+    "chunking__min_chars": 0,
+    "chunking__max_chars": 120,
+    "chunking__overlap_chars": 20,
+}
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeQdrant]:
     """A server on loopback; pauses between two tries are none."""
     monkeypatch.setattr(
-        client.Server.__init__, "__kwdefaults__", {"is_remote": False, "pause": lambda _: None}
+        client.Server.__init__,
+        "__kwdefaults__",
+        {"is_remote": False, "pause": lambda _: None},
     )
     with fake_qdrant() as fake:
         yield fake
@@ -77,24 +83,37 @@ def root_of(folder: Path, files: dict[str, str] = FILES) -> Path:
 def test_index_and_search_by_commands(server, tmp_path):
     """R003-004, R003-008, R003-027: what the local index answers, the server's does, under filters too."""
     root = root_of(tmp_path)
-    made = run("index", str(root), "--engine", server.url, "--model", "hashing", "--json")
+    made = run(
+        "index", str(root), "--engine", server.url, "--model", "hashing", "--json"
+    )
     assert json.loads(made.stdout)["indexed"] == 4
     run("index", str(root), "--model", "hashing", "-q")
     for extra in ([], ["--under", "docs"], ["--tag", "api"], ["--exclude-file", "queue"],
                   ["--lang", "python"], ["--exclude", "*.md"], ["--after", "2020"]):  # fmt: skip
         asked = ["search", "retry jobs", str(root), "--json", *extra]
-        there, here = (json.loads(run(*asked, *where).stdout) for where in (["--engine", server.url], []))
+        there, here = (
+            json.loads(run(*asked, *where).stdout)
+            for where in (["--engine", server.url], [])
+        )
         assert there["results"] == here["results"], extra
-        assert [there["stats"][name] for name in ("eligible_documents", "excluded_documents")] == [
+        assert [
+            there["stats"][name]
+            for name in ("eligible_documents", "excluded_documents")
+        ] == [
             here["stats"][name] for name in ("eligible_documents", "excluded_documents")
         ]
 
 
 def test_whoever_has_the_folder_by_that_name_may_search(server, tmp_path):
     """One indexer feeds it; others ask from checkouts of their own, and see their own paths."""
-    one, two = root_of(tmp_path / "one"), root_of(tmp_path / "two", {"unrelated.md": "nothing"})
+    one, two = (
+        root_of(tmp_path / "one"),
+        root_of(tmp_path / "two", {"unrelated.md": "nothing"}),
+    )
     run("index", str(one), "--engine", server.url, "--model", "hashing", "-q")
-    found = json.loads(run("search", "retry", str(two), "--engine", server.url, "--json").stdout)
+    found = json.loads(
+        run("search", "retry", str(two), "--engine", server.url, "--json").stdout
+    )
     assert found["results"][0]["file_path"].startswith(str(two))
     refused = run("index", str(two), "--engine", server.url)
     assert isinstance(refused.exception, IndexMismatch)
@@ -107,7 +126,9 @@ def test_whoever_has_the_folder_by_that_name_may_search(server, tmp_path):
         refused = run(*other)
         assert isinstance(refused.exception, IndexMismatch), other
         assert "--take-over" in refused.exception.hint
-    taken = run("rebuild-index", str(two), "--engine", server.url, "--take-over", "--json")
+    taken = run(
+        "rebuild-index", str(two), "--engine", server.url, "--take-over", "--json"
+    )
     assert json.loads(taken.stdout)["indexed"] == 1
 
 
@@ -116,12 +137,20 @@ def test_status_and_a_second_run(server, tmp_path):
     run("index", str(root), "--engine", server.url, "--model", "hashing", "-q")
     write_files(root, {"new.md": "# New\n"})
     (root / "docs/queue.md").unlink()
-    status = json.loads(run("status", str(root), "--engine", server.url, "--json").stdout)
-    assert (status["changed_files"], status["removed_files"], status["model"]) == (1, 1, "hashing")
+    status = json.loads(
+        run("status", str(root), "--engine", server.url, "--json").stdout
+    )
+    assert (status["changed_files"], status["removed_files"], status["model"]) == (
+        1,
+        1,
+        "hashing",
+    )
     assert status["directory"] == f"{server.url} (collection tamis, root notes)"
     again = json.loads(run("index", str(root), "--engine", server.url, "--json").stdout)
     assert (again["indexed"], again["removed"], again["unchanged"]) == (1, 1, 3)
-    assert "only an index on this machine" in str(run("doctor", str(root), "--engine", server.url).exception)
+    assert "only an index on this machine" in str(
+        run("doctor", str(root), "--engine", server.url).exception
+    )
 
 
 def test_the_page_is_served_from_the_server(server, tmp_path):
@@ -142,7 +171,11 @@ def test_a_search_does_not_index(server, tmp_path):
     refused = run("search", "retry", str(root_of(tmp_path)), "--engine", server.url)
     assert "has no index" in refused.exception.message
     assert f"tamis index ROOT --engine {server.url}" in refused.exception.hint
-    assert not [each for each in server.requests if each.method != "GET" and "/exists" not in each.path]
+    assert not [
+        each
+        for each in server.requests
+        if each.method != "GET" and "/exists" not in each.path
+    ]
 
 
 def test_two_roots_in_one_collection_do_not_see_each_other(server, tmp_path):
@@ -154,7 +187,9 @@ def test_two_roots_in_one_collection_do_not_see_each_other(server, tmp_path):
     for root in (one, two):
         run("index", str(root), "--engine", server.url, "--model", "hashing", "-q")
     for root, path in ((one, "a.md"), (two, "b.md")):
-        found = json.loads(run("search", "alpha", str(root), "--engine", server.url, "--json").stdout)
+        found = json.loads(
+            run("search", "alpha", str(root), "--engine", server.url, "--json").stdout
+        )
         assert [result["path"] for result in found["results"]] == [path]
         assert (found["index"]["documents"], found["index"]["chunks"]) == (1, 1)
 
@@ -168,19 +203,34 @@ def test_what_a_point_holds(server, tmp_path):
     (chunk,) = (
         each
         for each in points
-        if each["kind"] == "chunk" and each["filePath"] == "docs/api.md" and each["chunkId"] == "0"
+        if each["kind"] == "chunk"
+        and each["filePath"] == "docs/api.md"
+        and each["chunkId"] == "0"
     )
     assert chunk["parentDirectories"] == ["/docs/"]
     assert chunk["content"] == "# API\n\nRetry by [[queue]]."
-    assert (chunk["chunk_type"], chunk["tags"], chunk["tagTree"]) == ("documentation", ["api"], ["api"])
+    assert (chunk["chunk_type"], chunk["tags"], chunk["tagTree"]) == (
+        "documentation",
+        ["api"],
+        ["api"],
+    )
     assert (chunk["archived"], chunk["root"]) == (0, "notes")
     assert len(bytes.fromhex(chunk["fileHash"])) >= 16
-    indexed = {each.body["field_name"] for each in server.requests if each.is_("PUT", "/index")}
-    assert {"root", "filePath", "parentDirectories", "tagTree", "chunk_type", "modified"} <= indexed
+    indexed = {
+        each.body["field_name"] for each in server.requests if each.is_("PUT", "/index")
+    }
+    assert {
+        "root",
+        "filePath",
+        "parentDirectories",
+        "tagTree",
+        "chunk_type",
+        "modified",
+    } <= indexed
     first = next(each.number for each in server.requests if each.is_("PUT", "/points"))
-    assert all(each.number < first for each in server.requests if each.is_("PUT", "/index")), (
-        "before any data"
-    )
+    assert all(
+        each.number < first for each in server.requests if each.is_("PUT", "/index")
+    ), "before any data"
     (tenant,) = (
         each.body
         for each in server.requests
@@ -197,7 +247,9 @@ def test_lanes_go_in_one_request(server, tmp_path):
         server.requests.clear()
         assert corpus.search("alpha_beta", max_hops=0).results
     batches = [each for each in server.requests if each.path.endswith("/query/batch")]
-    lanes, coverage = ([search["using"] for search in each.body["searches"]] for each in batches)
+    lanes, coverage = (
+        [search["using"] for search in each.body["searches"]] for each in batches
+    )
     assert {"meaning", "words", "code"} == set(lanes)
     assert set(coverage) == {"words"}
     assert len(server.requests) <= 8
@@ -221,17 +273,27 @@ def test_an_agent_asks_a_server(server, tmp_path):
     root = root_of(tmp_path)
     with remote(server, root) as corpus:
         corpus.refresh()
-    with closing(Roots(served([str(root)], model="hashing", engine=server.url))) as roots:
+    with closing(
+        Roots(served([str(root)], model="hashing", engine=server.url))
+    ) as roots:
         page = roots.search("retry jobs", None, 0, 5, 5.0, None)
-        assert {each.result.path for each in page.results} == {"docs/api.md", "docs/queue.md", "src/app.py"}
+        assert {each.result.path for each in page.results} == {
+            "docs/api.md",
+            "docs/queue.md",
+            "src/app.py",
+        }
         assert page.freshness.complete
-        _, excerpt, _ = roots.passage(Wanted(chunk_id="docs/queue.md#1"), None, 2_000, 5.0, None)
+        _, excerpt, _ = roots.passage(
+            Wanted(chunk_id="docs/queue.md#1"), None, 2_000, 5.0, None
+        )
         assert "Jobs are tried again." in excerpt.content
         assert [path for _, path in roots.documents()] == sorted(FILES)
         assert roots.values("tag") == ["api"]
         (status,), _ = roots.status(None, 5.0, None)
         assert (status.documents, status.model) == (3, "hashing")
-        assert all(live._watcher is None for live in roots._live.values()), "whoever asks does not index"
+        assert all(live._watcher is None for live in roots._live.values()), (
+            "whoever asks does not index"
+        )
 
 
 # --- Faults ----------------------------------------------------------------------------------------
@@ -241,7 +303,7 @@ def test_unreachable(tmp_path):
     with fake_qdrant() as gone:
         url = gone.url
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.engine.qdrant.client._TRIES", 1)
+        patch.setattr("tamis.index.qdrant.client._TRIES", 1)
         said = run("search", "retry", str(root_of(tmp_path)), "--engine", url).exception
     assert isinstance(said, EngineUnreachable)
     assert url in said.message
@@ -260,7 +322,9 @@ def test_whoever_waits_is_told_once_for_what(server, tmp_path, caplog):
 
 @pytest.mark.parametrize("key", ["sup3rsecret\r", "sup3rsecr\u00e9t"])
 def test_a_key_that_cannot_be_sent_is_not_shown(server, tmp_path, key):
-    said = run("status", str(root_of(tmp_path)), "--engine", server.url, key=key).exception
+    said = run(
+        "status", str(root_of(tmp_path)), "--engine", server.url, key=key
+    ).exception
     assert isinstance(said, BadSetting)
     assert "sup3r" not in f"{said.message} {said.hint}"
     assert not server.requests
@@ -271,18 +335,35 @@ def test_a_wrong_key_is_not_tried_again(server, tmp_path):
     root = str(root_of(tmp_path))
     for key in ("wrong", ""):
         server.requests.clear()
-        said = run("index", root, "--engine", server.url, "--model", "hashing", key=key).exception
+        said = run(
+            "index", root, "--engine", server.url, "--model", "hashing", key=key
+        ).exception
         assert isinstance(said, EngineRefused)
         assert "TAMIS_ENGINE_API_KEY" in said.hint
         assert len(server.requests) == 1
     assert (
-        run("index", root, "--engine", server.url, "--model", "hashing", "-q", key="right").exception is None
+        run(
+            "index",
+            root,
+            "--engine",
+            server.url,
+            "--model",
+            "hashing",
+            "-q",
+            key="right",
+        ).exception
+        is None
     )
 
 
 def test_a_key_does_not_go_over_an_open_line(tmp_path):
     said = run(
-        "search", "x", str(root_of(tmp_path)), "--engine", "http://qdrant.example:6333", key="secret"
+        "search",
+        "x",
+        str(root_of(tmp_path)),
+        "--engine",
+        "http://qdrant.example:6333",
+        key="secret",
     ).exception
     assert "in the clear" in said.message
     assert "secret" not in said.message + said.hint
@@ -306,12 +387,16 @@ def test_a_collection_of_another_model(server, tmp_path):
     """By its name where the root is known; by the width of its vectors where the collection is another's."""
     one = root_of(tmp_path)
     run("index", str(one), "--engine", server.url, "--model", "hashing", "-q")
-    said = run("search", "x", str(one), "--engine", server.url, "--model", "none").exception
+    said = run(
+        "search", "x", str(one), "--engine", server.url, "--model", "none"
+    ).exception
     assert "made with the model hashing, not none" in said.message
     other = write_files(tmp_path / "other", {"a.md": "alpha"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HashingEmbedder, "dimension", 64)
-        said = run("index", str(other), "--engine", server.url, "--model", "hashing").exception
+        said = run(
+            "index", str(other), "--engine", server.url, "--model", "hashing"
+        ).exception
     assert isinstance(said, IndexMismatch)
     assert "vectors of 256 numbers" in said.message
     assert "engine.collection" in said.hint
@@ -320,7 +405,9 @@ def test_a_collection_of_another_model(server, tmp_path):
 class Script:
     """Faults for the first requests of a kind."""
 
-    def __init__(self, faults: Sequence[Fault], method: str, end: str, skip: int = 0) -> None:
+    def __init__(
+        self, faults: Sequence[Fault], method: str, end: str, skip: int = 0
+    ) -> None:
         self.faults, self.method, self.end, self.skip = list(faults), method, end, skip
 
     def __call__(self, request: Request) -> Fault | None:
@@ -332,13 +419,23 @@ class Script:
         return self.faults.pop(0) if self.faults else None
 
 
-PASSING: list[Sequence[Fault]] = [[429, 429], [500], [503, 502], ["reset"], ["lost", 500, "reset"]]
+PASSING: list[Sequence[Fault]] = [
+    [429, 429],
+    [500],
+    [503, 502],
+    ["reset"],
+    ["lost", 500, "reset"],
+]
 IN_BATCH, AT_COMMIT = ("PUT", "/points", 2), ("POST", "/points/payload", 1)
 
 
 @pytest.mark.parametrize(
     ("faults", "method", "end", "skip"),
-    [*((faults, *IN_BATCH) for faults in PASSING), ([500], *AT_COMMIT), (["lost", 429], *AT_COMMIT)],
+    [
+        *((faults, *IN_BATCH) for faults in PASSING),
+        ([500], *AT_COMMIT),
+        (["lost", 429], *AT_COMMIT),
+    ],
     ids=str,
 )
 def test_what_passes_is_tried_again(server, tmp_path, faults, method, end, skip):
@@ -357,8 +454,11 @@ def test_a_server_that_does_not_answer_in_time(server, tmp_path):
         corpus.refresh()
     server.fault = Script(["hang"] * 99, "POST", "/points")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.engine.qdrant.client._TRIES", 1)
-        with remote(server, root, engine__timeout=1) as corpus, pytest.raises(EngineUnreachable):
+        patch.setattr("tamis.index.qdrant.client._TRIES", 1)
+        with (
+            remote(server, root, engine__timeout=1) as corpus,
+            pytest.raises(EngineUnreachable),
+        ):
             corpus.search("retry")
 
 
@@ -369,8 +469,11 @@ def test_what_stays_is_reported_and_a_rerun_heals(server, tmp_path, fault, monke
     with remote(server, root) as corpus:
         corpus.refresh()
         before = answers(corpus)
-    write_files(root, {"docs/api.md": "# API\n\nAll is new.\n\n## More\n\nAnd longer than before.\n"})
-    monkeypatch.setattr("tamis.engine.qdrant.client._TRIES", 2)
+    write_files(
+        root,
+        {"docs/api.md": "# API\n\nAll is new.\n\n## More\n\nAnd longer than before.\n"},
+    )
+    monkeypatch.setattr("tamis.index.qdrant.client._TRIES", 2)
     for kind, skip in ((("PUT", "/points"), 0), (("POST", "/points/payload"), 4)):
         server.fault = Script([fault] * 99, *kind, skip)
         with remote(server, root) as corpus:
@@ -421,7 +524,9 @@ def answers(corpus: Corpus) -> list[list[tuple[str, int, str, float]]]:
 
 
 def answers_of_a_fresh_index(root: Path) -> Any:
-    with open_corpus(root, index=None, index__directory=".tamis/fresh", **SMALL) as local:
+    with open_corpus(
+        root, index=None, index__directory=".tamis/fresh", **SMALL
+    ) as local:
         return answers(local)
 
 
@@ -451,7 +556,11 @@ class Dead(EngineFault):
     """The process is gone: nothing it does reaches the server."""
 
 
-OLD = {"a.md": "# A\n\nold one\n\n## Two\n\nold two\n", "b.md": "# B\n\nold\n", "gone.md": "# Gone\n\nold\n"}
+OLD = {
+    "a.md": "# A\n\nold one\n\n## Two\n\nold two\n",
+    "b.md": "# B\n\nold\n",
+    "gone.md": "# Gone\n\nold\n",
+}
 NEW = {"a.md": "# A\n\nnew one\n\n## Two\n\nnew two\n\n## Three\n\nnew three\n", "b.md": "# B\n\nnew\n",
        "more.md": "# More\n\nnew\n"}  # fmt: skip
 
@@ -461,9 +570,12 @@ def seen(points: p.Points) -> dict[str, list[str]]:
         everything = snapshot.allow(EVERYTHING)
         keys = snapshot.keys(snapshot.documents(EVERYTHING), everything)
         texts = {
-            path: [each.content for each in snapshot.passages(own).values()] for path, own in keys.items()
+            path: [each.content for each in snapshot.passages(own).values()]
+            for path, own in keys.items()
         }
-        assert sum(map(len, texts.values())) == snapshot.state.chunks == everything.chunks
+        assert (
+            sum(map(len, texts.values())) == snapshot.state.chunks == everything.chunks
+        )
         assert len(texts) == snapshot.state.documents
         return texts
 
@@ -480,7 +592,14 @@ def written(
         (root / name).unlink(missing_ok=True)
     write_files(root, files)
     index = by(clusters.index_on(points))
-    build(root, index, test_settings(root, **SMALL), lambda _: HashingEmbedder(), Silent(), rebuild=rebuild)
+    build(
+        root,
+        index,
+        test_settings(root, **SMALL),
+        lambda _: HashingEmbedder(),
+        Silent(),
+        rebuild=rebuild,
+    )
 
 
 @pytest.mark.parametrize("kind", ["qdrant-local", "qdrant-edge"])
@@ -493,7 +612,12 @@ def test_a_reader_sees_whole_documents_at_every_moment(tmp_path, kind, rebuild):
     with closing(clusters.points_at(kind, tmp_path)) as points:
         written(points, root, OLD)
         old, moments = seen(points), []
-        written(Watched(points, lambda _: moments.append(seen(points))), root, NEW, rebuild=rebuild)
+        written(
+            Watched(points, lambda _: moments.append(seen(points))),
+            root,
+            NEW,
+            rebuild=rebuild,
+        )
         new = seen(points)
     assert set(new) == set(NEW)
     assert len(moments) > 8
@@ -514,7 +638,8 @@ def test_a_held_snapshot_stays_as_it_is(tmp_path):
             written(points, root, NEW)
             keys = held.keys(held.documents(EVERYTHING), held.allow(EVERYTHING))
             texts = {
-                path: [each.content for each in held.passages(own).values()] for path, own in keys.items()
+                path: [each.content for each in held.passages(own).values()]
+                for path, own in keys.items()
             }
         assert texts == before != seen(points)
 
@@ -539,7 +664,10 @@ def test_a_run_that_dies_at_any_change_is_taken_back_and_a_rerun_heals(tmp_path)
                 died = False
             except Dead:
                 between = seen(points)
-                assert all(texts in (old.get(path), healed.get(path)) for path, texts in between.items())
+                assert all(
+                    texts in (old.get(path), healed.get(path))
+                    for path, texts in between.items()
+                )
             written(points, root, NEW, by=hasty)
             assert seen(points) == healed
             left = {"must": [{"key": "born", "range": {"gt": _generation(points)}}]}
@@ -561,7 +689,7 @@ def test_what_is_gone_is_deleted_when_nobody_looks_any_more(tmp_path, monkeypatc
         written(points, root, OLD)
         written(points, root, NEW)
         assert points.count(gone)
-        monkeypatch.setattr("tamis.engine.qdrant.writer.LINGER", -1.0)
+        monkeypatch.setattr("tamis.index.qdrant.writer.LINGER", -1.0)
         written(points, root, NEW)
         assert not points.count(gone)
 
@@ -587,7 +715,9 @@ def test_dates_that_move_alone_are_written_whole(tmp_path):
         with index.snapshot() as snapshot:
             dates = {facts.path: facts.modified for facts in snapshot.facts()}
             keys = snapshot.keys(["a.md"], snapshot.allow(EVERYTHING))["a.md"]
-            assert {each.modified for each in snapshot.passages(keys).values()} == {1_000_000_000.0}
+            assert {each.modified for each in snapshot.passages(keys).values()} == {
+                1_000_000_000.0
+            }
             assert dates["a.md"] == 1_000_000_000.0
             assert snapshot.vectors([("a.md", 0)]).any()
 
@@ -610,10 +740,17 @@ def test_a_second_indexer_is_told_who_writes(tmp_path):
 
 def test_an_owner_that_was_taken_for_dead_cannot_commit(tmp_path):
     """The change of the record names its owner: a late commit changes nothing and says so."""
-    with closing(clusters.points_at("qdrant-edge", tmp_path)) as points, ExitStack() as stack:
-        late = stack.enter_context(clusters.index_on(points).open_for_writing(0, lambda _: None, {}))
+    with (
+        closing(clusters.points_at("qdrant-edge", tmp_path)) as points,
+        ExitStack() as stack,
+    ):
+        late = stack.enter_context(
+            clusters.index_on(points).open_for_writing(0, lambda _: None, {})
+        )
         late.describe({"built_at": 1.0})
-        new = stack.enter_context(hasty(clusters.index_on(points)).open_for_writing(0, lambda _: None, {}))
+        new = stack.enter_context(
+            hasty(clusters.index_on(points)).open_for_writing(0, lambda _: None, {})
+        )
         new.describe({"pending": 7})
         with pytest.raises(IndexLocked):
             late.describe({"pending": 9})
@@ -624,12 +761,20 @@ def test_an_owner_that_was_taken_for_dead_cannot_commit(tmp_path):
 def test_whoever_never_waits_takes_over_in_the_end(tmp_path):
     """`tamis watch` asks again and again, and waits for nobody: what it saw before counts."""
     now = [0.0]
-    with closing(clusters.points_at("qdrant-edge", tmp_path)) as points, ExitStack() as stack:
-        stack.enter_context(clusters.index_on(points).open_for_writing(0, lambda _: None, {}))
+    with (
+        closing(clusters.points_at("qdrant-edge", tmp_path)) as points,
+        ExitStack() as stack,
+    ):
+        stack.enter_context(
+            clusters.index_on(points).open_for_writing(0, lambda _: None, {})
+        )
         watching = clusters.index_on(points, clock=lambda: now[0])
         for seconds in (0.0, lease.STALE / 2, lease.STALE - 1):
             now[0] = seconds
-            with pytest.raises(IndexLocked), watching.open_for_writing(0, lambda _: None, {}):
+            with (
+                pytest.raises(IndexLocked),
+                watching.open_for_writing(0, lambda _: None, {}),
+            ):
                 pass
         now[0] = lease.STALE
         with watching.open_for_writing(0, lambda _: None, {}) as writer:
@@ -642,7 +787,12 @@ def test_the_process_of_an_owner_on_this_machine_is_looked_at(tmp_path):
         index = clusters.index_on(points)
         with index.open_for_writing(0, lambda _: None, {}):
             pass
-        dead = lease.FREE | {"owner": "x", "host": lease.platform.node(), "pid": 2**22 + 1, "holder": "it"}
+        dead = lease.FREE | {
+            "owner": "x",
+            "host": lease.platform.node(),
+            "pid": 2**22 + 1,
+            "holder": "it",
+        }
         points.change({"must": [{"key": "kind", "match": {"value": "root"}}]}, dead)
         with index.open_for_writing(0, lambda _: None, {}) as writer:
             assert writer.generation == 0
@@ -660,7 +810,11 @@ def test_migrate_there_and_back(server, tmp_path, monkeypatch):
     elsewhere = ["--index-dir", str(tmp_path / "back")]
     made: list[Any] = []
     real = HashingEmbedder.embed_passages
-    monkeypatch.setattr(HashingEmbedder, "embed_passages", lambda *given: made.append(given) or real(*given))
+    monkeypatch.setattr(
+        HashingEmbedder,
+        "embed_passages",
+        lambda *given: made.append(given) or real(*given),
+    )
     there = json.loads(run("migrate", str(root), "--to", server.url, "--json").stdout)
     assert (there["indexed"], there["chunks"]) == (4, 3)
     back = run("migrate", str(root), "--from", server.url, *elsewhere, "--json")
@@ -675,12 +829,21 @@ def test_migrate_there_and_back(server, tmp_path, monkeypatch):
 
 def test_what_cannot_be_migrated(server, tmp_path):
     root = root_of(tmp_path)
-    assert "has no index" in run("migrate", str(root), "--to", server.url).exception.message
-    assert "has no index" in run("migrate", str(root), "--from", server.url).exception.message
+    assert (
+        "has no index"
+        in run("migrate", str(root), "--to", server.url).exception.message
+    )
+    assert (
+        "has no index"
+        in run("migrate", str(root), "--from", server.url).exception.message
+    )
     assert "either --to URL or --from URL" in str(run("migrate", str(root)).exception)
     run("index", str(root), "--model", "hashing", "-q")
     write_files(root, {"tamis.toml": "[fields]\ntitle = 9.0\n"})
-    assert "other settings" in run("migrate", str(root), "--to", server.url).exception.message
+    assert (
+        "other settings"
+        in run("migrate", str(root), "--to", server.url).exception.message
+    )
 
 
 # --- Many documents, few of them allowed -------------------------------------------------------------
@@ -708,16 +871,23 @@ def test_however_few_are_allowed_the_answer_is_full(tmp_path):
 
 def test_approximate_mode_keeps_filters_and_counts(tmp_path):
     """What `engine.exact = false` gives up is exactness of scores, never a filter."""
-    root = write_files(tmp_path / "root", OLD | {f"x/{n}.md": f"# N\n\nold {n}\n" for n in range(20)})
+    root = write_files(
+        tmp_path / "root", OLD | {f"x/{n}.md": f"# N\n\nold {n}\n" for n in range(20)}
+    )
     with closing(clusters.points_at("qdrant-edge", tmp_path)) as points:
         exact = clusters.index_on(points)
         with open_corpus(root, index=exact) as corpus:
             wanted = corpus.search("old", under=["x"], limit=10)
             loose = Corpus(
-                root, root / ".tamis", corpus.settings, index=clusters.index_on(points, exact=False)
+                root,
+                root / ".tamis",
+                corpus.settings,
+                index=clusters.index_on(points, exact=False),
             )
             found = loose.search("old", under=["x"], limit=10)
-    assert [each.path for each in found.results] == [each.path for each in wanted.results]
+    assert [each.path for each in found.results] == [
+        each.path for each in wanted.results
+    ]
     for one, two in zip(found.results, wanted.results, strict=True):
         assert one.score == pytest.approx(two.score, rel=1e-4)
     assert replace(found.index, built_at="") == replace(wanted.index, built_at="")
@@ -738,7 +908,9 @@ def test_the_compose_file_is_a_cluster_of_three():
         assert image == "qdrant/qdrant"
         assert tuple(map(int, version.split(".")[:2])) >= client.OLDEST
         assert service["environment"]["QDRANT__CLUSTER__ENABLED"] == "true"
-        assert service["environment"]["QDRANT__SERVICE__API_KEY"].startswith("${QDRANT_API_KEY:?")
+        assert service["environment"]["QDRANT__SERVICE__API_KEY"].startswith(
+            "${QDRANT_API_KEY:?"
+        )
         assert service["command"][-2:] == ["--uri", f"http://{name}:6335"]
         assert set(service["networks"]) <= set(compose["networks"])
         (volume,) = service["volumes"]

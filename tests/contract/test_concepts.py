@@ -12,16 +12,23 @@ import pytest
 
 from conftest import open_corpus, open_in_steps, test_settings, write_files
 from naive import naive_snapshot
-from tamis import filters as f
 from tamis.corpus import Corpus
-from tamis.engine.embedded.lock import writer_lock
-from tamis.engine.embedded.reader import Reader
-from tamis.models.embed import Vectors
+from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.reader import Reader
+from tamis.index.vocabulary import make_vocabulary
+from tamis.models.embedders import Vectors
 from tamis.models.hashing import HashingEmbedder
-from tamis.vocabulary import make_vocabulary
+from tamis.query import filters as f
 
-ON = {"search__query_expansion_enabled": True, "search__query_expansion_threshold": -1.0}
-SMALL = {"chunking__min_chars": 0, "chunking__max_chars": 120, "chunking__overlap_chars": 20}
+ON = {
+    "search__query_expansion_enabled": True,
+    "search__query_expansion_threshold": -1.0,
+}
+SMALL = {
+    "chunking__min_chars": 0,
+    "chunking__max_chars": 120,
+    "chunking__overlap_chars": 20,
+}
 embed = HashingEmbedder().embed_query
 Near = list[tuple[str, float]]
 
@@ -55,7 +62,9 @@ class Notes:
 def some_files(seed: int, count: int = 30) -> dict[str, str]:
     dice = random.Random(seed)
     many = [
-        f"{start}{end}" for start in ("re", "un", "de", "co") for end in ("try", "lock", "code", "mit", "ply")
+        f"{start}{end}"
+        for start in ("re", "un", "de", "co")
+        for end in ("try", "lock", "code", "mit", "ply")
     ]
     folders = ("", "docs/", "notes/", "archive/")
     return {
@@ -65,21 +74,35 @@ def some_files(seed: int, count: int = 30) -> dict[str, str]:
     }
 
 
-def nearest(corpus: Corpus, query: str, filter: f.Filter = f.EVERYTHING, **limits: int) -> Near | None:
+def nearest(
+    corpus: Corpus, query: str, filter: f.Filter = f.EVERYTHING, **limits: int
+) -> Near | None:
     with Reader(corpus.directory).snapshot() as snapshot:
         return near(snapshot, query, filter, **limits)
 
 
 def near(
-    snapshot, query: str, filter: f.Filter, depth: int = 100, floor: int = 2, most: int = 10_000
+    snapshot,
+    query: str,
+    filter: f.Filter,
+    depth: int = 100,
+    floor: int = 2,
+    most: int = 10_000,
 ) -> Near | None:
     found = snapshot.concepts(embed(query), snapshot.allow(filter), depth, floor, most)
     return None if found is None else [(each.term, each.score) for each in found]
 
 
-def make(corpus: Corpus, embedder: HashingEmbedder, progress: Notes | None = None, **flags: object) -> int:
+def make(
+    corpus: Corpus,
+    embedder: HashingEmbedder,
+    progress: Notes | None = None,
+    **flags: object,
+) -> int:
     settings = test_settings(corpus.root, **ON, **flags)
-    return make_vocabulary(corpus.directory, settings, lambda name: embedder, progress or Notes())
+    return make_vocabulary(
+        corpus.directory, settings, lambda name: embedder, progress or Notes()
+    )
 
 
 FILTERS = (
@@ -91,7 +114,9 @@ FILTERS = (
 def test_concepts_are_the_oracles(filter, tmp_path):
     """R002-027, R002-032, R002-037: of the allowed rows, the most frequent, nearest first."""
     files = some_files(1)
-    oracle = naive_snapshot(write_files(tmp_path / "plain", files), test_settings(tmp_path, **SMALL))
+    oracle = naive_snapshot(
+        write_files(tmp_path / "plain", files), test_settings(tmp_path, **SMALL)
+    )
     with open_in_steps(tmp_path / "root", files, **ON, **SMALL) as corpus:
         for depth, floor, most in (
             (100, 2, 10_000),
@@ -104,19 +129,29 @@ def test_concepts_are_the_oracles(filter, tmp_path):
             found = nearest(corpus, "retry policy", filter, **limits)
             expected = near(oracle, "retry policy", filter, **limits)
             assert [term for term, _ in found] == [term for term, _ in expected]
-            assert [score for _, score in found] == pytest.approx([score for _, score in expected], abs=1e-12)
+            assert [score for _, score in found] == pytest.approx(
+                [score for _, score in expected], abs=1e-12
+            )
 
 
 def test_weighted_words_are_the_oracles(tmp_path):
     files = some_files(2)
-    oracle = naive_snapshot(write_files(tmp_path / "plain", files), test_settings(tmp_path, **SMALL))
-    with open_in_steps(tmp_path / "root", files, **SMALL) as corpus, corpus._reader.snapshot() as snapshot:
+    oracle = naive_snapshot(
+        write_files(tmp_path / "plain", files), test_settings(tmp_path, **SMALL)
+    )
+    with (
+        open_in_steps(tmp_path / "root", files, **SMALL) as corpus,
+        corpus._reader.snapshot() as snapshot,
+    ):
         for filter in FILTERS:  # noqa: A001
             found, expected = (
                 {
                     engine.passages([hit.key])[hit.key].position: hit.score
                     for hit in engine.words(
-                        ["retri", "unlock", "deni"], engine.allow(filter), 1_000, {"unlock": 0.3}
+                        ["retri", "unlock", "deni"],
+                        engine.allow(filter),
+                        1_000,
+                        {"unlock": 0.3},
                     )
                 }
                 for engine in (snapshot, oracle)
@@ -133,7 +168,9 @@ def test_the_file_holds_sixteen_bits_a_number(tmp_path):
         vocabulary = snapshot.vocabulary()
         assert vocabulary.arrays["full"].dtype == np.float16
         assert len(vocabulary) == len(near(snapshot, "retry", f.EVERYTHING)) == 20
-        assert [path.suffix for path in (corpus.directory / "concepts").iterdir()] == [".bin"]
+        assert [path.suffix for path in (corpus.directory / "concepts").iterdir()] == [
+            ".bin"
+        ]
 
 
 def test_an_expanded_question_finds_what_its_words_do_not(tmp_path):
@@ -146,22 +183,40 @@ def test_an_expanded_question_finds_what_its_words_do_not(tmp_path):
         "bicycle.md": "Wheels want air, chains want oil.\n",
     }
     root = write_files(tmp_path, files)
-    alone = {"model__name": "granite", "search__max_hops": 0, "search__query_expansion_keywords": 0.3}
+    alone = {
+        "model__name": "granite",
+        "search__max_hops": 0,
+        "search__query_expansion_keywords": 0.3,
+    }
     with open_corpus(root, **alone) as plain:
-        assert not [hit for hit in lanes_of(plain.search("auth")) if hit == ("guide.md", "words")]
+        assert not [
+            hit
+            for hit in lanes_of(plain.search("auth"))
+            if hit == ("guide.md", "words")
+        ]
     with open_corpus(root, **alone, search__query_expansion_enabled=True) as corpus:
         found = corpus.search("auth")
         assert found.expansion[0] == "authentication"
         assert found.to_dict()["expanded_with"] == list(found.expansion)
         assert {("guide.md", "words"), ("api.md", "words")} <= set(lanes_of(found))
         assert {result.path for result in found.results[:2]} == {"guide.md", "api.md"}
-        assert corpus.search("auth", excluded_files=["guide.md"]).expansion != found.expansion
+        assert (
+            corpus.search("auth", excluded_files=["guide.md"]).expansion
+            != found.expansion
+        )
         shown = corpus.search("auth", why_not="api.md", limit=2).why_not
-        assert (shown.reason, shown.detail) in {("shown", "it is result 1"), ("shown", "it is result 2")}
+        assert (shown.reason, shown.detail) in {
+            ("shown", "it is result 1"),
+            ("shown", "it is result 2"),
+        }
 
 
 def lanes_of(found) -> list[tuple[str, str]]:
-    return [(result.path, evidence.lane) for result in found.results for evidence in result.evidence]
+    return [
+        (result.path, evidence.lane)
+        for result in found.results
+        for evidence in result.evidence
+    ]
 
 
 def test_synonyms_improve_recall(corpus_of):
@@ -183,7 +238,10 @@ def test_synonyms_improve_recall(corpus_of):
 
 
 def hint(corpus: Corpus) -> bool:
-    return any("concept vocabulary is not ready" in each for each in corpus.search("retry").hints)
+    return any(
+        "concept vocabulary is not ready" in each
+        for each in corpus.search("retry").hints
+    )
 
 
 def later(root: Path, files: dict[str, str]) -> Corpus:
@@ -196,17 +254,24 @@ def later(root: Path, files: dict[str, str]) -> Corpus:
 def test_without_a_vocabulary_the_answer_is_the_plain_one_and_says_so(tmp_path):
     with later(tmp_path, some_files(4)) as corpus, open_corpus(tmp_path) as plain:
         found = corpus.search("retry policy")
-        assert (found.expansion, found.results) == ((), plain.search("retry policy").results)
+        assert (found.expansion, found.results) == (
+            (),
+            plain.search("retry policy").results,
+        )
         assert hint(corpus)
         assert "expanded_with" not in found.to_dict()
         corpus.refresh()
-        assert not hint(corpus), "an open corpus notices the vocabulary, though no document changed"
+        assert not hint(corpus), (
+            "an open corpus notices the vocabulary, though no document changed"
+        )
         assert corpus.search("retry policy").expansion
 
 
-def test_indexing_does_not_wait_for_it_and_an_interrupted_run_goes_on(tmp_path, monkeypatch):
+def test_indexing_does_not_wait_for_it_and_an_interrupted_run_goes_on(
+    tmp_path, monkeypatch
+):
     """R002-029, C49: after the commit; batch by batch; a term is embedded once."""
-    monkeypatch.setattr("tamis.vocabulary._BATCH", 4)
+    monkeypatch.setattr("tamis.index.vocabulary._BATCH", 4)
     with later(tmp_path, some_files(5)) as corpus:
         first, seen = Counting(batches=2), set()
         with pytest.raises(KeyboardInterrupt):
@@ -232,7 +297,7 @@ def files_in(corpus: Corpus) -> int:
 
 
 def test_a_run_that_died_between_segments_goes_on(tmp_path, monkeypatch):
-    from tamis.engine.embedded import concepts
+    from tamis.index.embedded import concepts
 
     with open_in_steps(tmp_path, some_files(6)) as plain:
         corpus = Corpus(plain.root, plain.directory, test_settings(plain.root, **ON))
@@ -247,7 +312,9 @@ def test_a_run_that_died_between_segments_goes_on(tmp_path, monkeypatch):
         monkeypatch.setattr(concepts, "write_terms", dies)
         with pytest.raises(KeyboardInterrupt):
             make(corpus, HashingEmbedder())
-        monkeypatch.setattr(concepts, "write_terms", lambda segment, texts: again(segment, texts))
+        monkeypatch.setattr(
+            concepts, "write_terms", lambda segment, texts: again(segment, texts)
+        )
 
         def again(segment, texts) -> None:
             written.append(segment.record.folder)
@@ -286,7 +353,9 @@ def test_in_steps_is_as_anew(tmp_path):
         open_corpus(write_files(tmp_path / "once", files), **ON) as once,
     ):
         for filter in FILTERS:  # noqa: A001
-            assert nearest(steps, "unlock retry", filter) == nearest(once, "unlock retry", filter)
+            assert nearest(steps, "unlock retry", filter) == nearest(
+                once, "unlock retry", filter
+            )
         expected = nearest(steps, "unlock retry")
         notes = Notes()
         steps.rebuild(notes)
@@ -298,7 +367,10 @@ def test_a_lower_floor_needs_another_run(tmp_path):
     root = write_files(tmp_path, some_files(9) | {"rare.md": "zigzag"})
     with open_corpus(root, **ON) as corpus:
         assert nearest(corpus, "retry", floor=1) is None
-        assert make(corpus, HashingEmbedder(), search__query_expansion_min_frequency=1) == 21
+        assert (
+            make(corpus, HashingEmbedder(), search__query_expansion_min_frequency=1)
+            == 21
+        )
         assert "zigzag" in dict(nearest(corpus, "retry", floor=1))
         assert "zigzag" not in dict(nearest(corpus, "retry", floor=2))
 
@@ -315,9 +387,13 @@ def empty(file: Path) -> None:
     file.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [cut, scribble, empty, os.unlink], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "damage", [cut, scribble, empty, os.unlink], ids=lambda each: each.__name__
+)
 @pytest.mark.parametrize("which", ["concepts/*.bin", "segments/*/terms.bin"])
-def test_what_is_damaged_is_made_again(which: str, damage: Callable[[Path], None], tmp_path):
+def test_what_is_damaged_is_made_again(
+    which: str, damage: Callable[[Path], None], tmp_path
+):
     files = some_files(10)
     with open_corpus(write_files(tmp_path, files), **ON) as corpus:
         expected = nearest(corpus, "retry")
@@ -332,11 +408,11 @@ def test_what_is_damaged_is_made_again(which: str, damage: Callable[[Path], None
 
 
 def test_a_strangers_name_for_a_vocabulary_leads_nowhere(tmp_path):
-    from tamis.engine.embedded import store
+    from tamis.index.embedded import database
 
     with open_corpus(write_files(tmp_path, some_files(11)), **ON) as corpus:
-        connection = store.open_writer(corpus.directory)
-        store.set_facts(connection, {"concepts": "../../elsewhere"})
+        connection = database.open_writer(corpus.directory)
+        database.set_facts(connection, {"concepts": "../../elsewhere"})
         connection.close()
         assert hint(corpus)
         corpus.refresh()
@@ -384,7 +460,9 @@ def test_searches_and_writers_go_on_while_it_is_made(tmp_path):
 
 
 def test_without_a_model_there_is_nothing_to_make(tmp_path):
-    with open_corpus(write_files(tmp_path, some_files(14)), model__name="none", **ON) as corpus:
+    with open_corpus(
+        write_files(tmp_path, some_files(14)), model__name="none", **ON
+    ) as corpus:
         assert not (corpus.directory / "concepts").exists()
         found = corpus.search("retry")
         assert found.results
@@ -407,24 +485,40 @@ def test_what_is_read_off_a_document_and_where_it_is_kept(tmp_path):
         "---\ntitle: Billing\nkeywords: [invoice]\n---\n# Billing\n\nRetries of a charge, see [[other]].\n\n"
         "```python\ndef charge_card():\n    return 1\n```\n"
     )
-    root = write_files(tmp_path, {"billing.md": page, "other.md": "Retries of an invoice.\n"})
-    with open_corpus(root, **ON) as corpus, Reader(corpus.directory).snapshot() as snapshot:
+    root = write_files(
+        tmp_path, {"billing.md": page, "other.md": "Retries of an invoice.\n"}
+    )
+    with (
+        open_corpus(root, **ON) as corpus,
+        Reader(corpus.directory).snapshot() as snapshot,
+    ):
         everything = snapshot.allow(f.EVERYTHING)
 
         def found(hits) -> set[tuple[str, str]]:
             passages = snapshot.passages([hit.key for hit in hits]).values()
             return {(each.path, each.chunk_type) for each in passages}
 
-        text, block, other = ("billing.md", "documentation"), ("billing.md", "code_block"), "other.md"
+        text, block, other = (
+            ("billing.md", "documentation"),
+            ("billing.md", "code_block"),
+            "other.md",
+        )
         assert found(snapshot.meaning(embed("retries"), everything, 9)) >= {text, block}
-        assert found(snapshot.words(["retri"], everything, 9)) == {text, (other, "documentation")}
-        assert text in found(snapshot.words(["invoic"], everything, 9)), "by its front matter"
+        assert found(snapshot.words(["retri"], everything, 9)) == {
+            text,
+            (other, "documentation"),
+        }
+        assert text in found(snapshot.words(["invoic"], everything, 9)), (
+            "by its front matter"
+        )
         assert block in found(snapshot.code(["charge_card"], everything, 9))
-        assert [(edge.source, edge.target) for edge in snapshot.links(["billing.md"], everything)] == [
-            ("billing.md", other)
-        ]
+        assert [
+            (edge.source, edge.target)
+            for edge in snapshot.links(["billing.md"], everything)
+        ] == [("billing.md", other)]
         assert "retries" in {
-            each.term for each in snapshot.concepts(embed("retry"), everything, 9, 2, 99) or ()
+            each.term
+            for each in snapshot.concepts(embed("retry"), everything, 9, 2, 99) or ()
         }
         kept = {file.name for file in (corpus.directory / "segments").rglob("*.bin")}
         assert {"vectors.bin", "words.bin", "code.bin"} <= kept

@@ -26,9 +26,15 @@ def test_no_kill_loses_anything(tmp_path):
         str(MOMENTS),
         "--json",
     ]
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    kept = {
+        name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ
+    }
     done = subprocess.run(
-        command, capture_output=True, text=True, env=kept | {"HOME": str(tmp_path)}, timeout=600
+        command,
+        capture_output=True,
+        text=True,
+        env=kept | {"HOME": str(tmp_path)},
+        timeout=600,
     )
     assert done.stdout, done.stderr
     told = json.loads(done.stdout)
@@ -47,16 +53,26 @@ def wholeness():
 
 
 PAGE = "# A\n\n## One\n\nedition 1 part 0 of 2 alpha\n\n## Two\n\nedition 1 part 1 of 2 beta\n"
-SMALL = {"chunking__min_chars": 0, "chunking__max_chars": 300, "chunking__overlap_chars": 0}
+SMALL = {
+    "chunking__min_chars": 0,
+    "chunking__max_chars": 300,
+    "chunking__overlap_chars": 0,
+}
 
 
 @pytest.mark.parametrize(
     "text",
-    [PAGE.replace("part 1", "part 2"), PAGE.replace("edition 1 part 1", "edition 2 part 1"), PAGE[:40]],
+    [
+        PAGE.replace("part 1", "part 2"),
+        PAGE.replace("edition 1 part 1", "edition 2 part 1"),
+        PAGE[:40],
+    ],
 )
 def test_half_a_document_would_be_noticed(tmp_path, wholeness, text):
     """The measure can fail: a missing part, parts of two editions."""
-    with open_corpus(write_files(tmp_path / "whole", {"a.md": PAGE}), **SMALL) as corpus:
+    with open_corpus(
+        write_files(tmp_path / "whole", {"a.md": PAGE}), **SMALL
+    ) as corpus:
         assert wholeness.complaints(corpus) == []
     with open_corpus(write_files(tmp_path / "half", {"a.md": text}), **SMALL) as corpus:
         assert "a.md is not one whole edition" in wholeness.complaints(corpus)[0]

@@ -17,16 +17,28 @@ import numpy as np
 import pytest
 
 from conftest import open_corpus, open_in_steps, test_settings, words_first, write_files
+from tamis.cli.main import main
 from tamis.corpus import Corpus, index_directory
-from tamis.doors.cli import main
-from tamis.engine.embedded import checksums, store
-from tamis.engine.embedded.arrays import map_arrays, write_arrays
-from tamis.engine.embedded.vectors import encode
 from tamis.errors import IndexDamaged, ModelFault, StorageFault
-from tamis.fill import wanted_first
-from tamis.health import Health
+from tamis.index.doctor.health import Health
+from tamis.index.embed_pending import wanted_first
+from tamis.index.embedded import database
+from tamis.index.embedded.arrays import map_arrays, write_arrays
+from tamis.index.embedded.vectors import encode
 
-PARTS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token", "queue", "zebra", "naïve", "東京都")
+PARTS = (
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "retry",
+    "cache",
+    "token",
+    "queue",
+    "zebra",
+    "naïve",
+    "東京都",
+)
 HEAD = "---\ntags: [draft]\nkeywords: [kiwi, fig]\ndescription: what {0} is\naliases: [The {0}]\n---\n"
 FILES = {
     f"docs/{word}.md": HEAD.format(word)
@@ -43,7 +55,14 @@ SMALL = {
     "chunking__parent_overlap_chars": 50, "chunking__child_min_chars": 0, "chunking__child_max_chars": 150,
     "chunking__child_overlap_chars": 30,
 }  # fmt: skip
-QUESTIONS = ("alpha", "retry_token", "all about zebra", "kiwi cache", "queue once more -tag:draft", "東京")
+QUESTIONS = (
+    "alpha",
+    "retry_token",
+    "all about zebra",
+    "kiwi cache",
+    "queue once more -tag:draft",
+    "東京",
+)
 
 
 @dataclass(frozen=True)
@@ -71,18 +90,30 @@ def corpus(made) -> Iterator[Corpus]:
     """As it was made, whatever the test before has done."""
     shutil.rmtree(made.root, ignore_errors=True)
     shutil.copytree(made.kept, made.root)
-    with Corpus(made.root, made.root / ".tamis", test_settings(made.root, **SMALL)) as opened:
+    with Corpus(
+        made.root, made.root / ".tamis", test_settings(made.root, **SMALL)
+    ) as opened:
         yield opened
 
 
 def problems(health: Health) -> list[tuple[str, str]]:
     """What was found, without what is in order and what could not be looked at."""
-    return [(each.check, each.severity) for each in health.findings if each.severity in ("warning", "fault")]
+    return [
+        (each.check, each.severity)
+        for each in health.findings
+        if each.severity in ("warning", "fault")
+    ]
 
 
 def answers(corpus: Corpus) -> list[Any]:
-    found = [corpus.search(question, limit=30, include_graph_context=True) for question in QUESTIONS]
-    return [[[result.to_dict() for result in each.results], each.stats, each.graph_context] for each in found]
+    found = [
+        corpus.search(question, limit=30, include_graph_context=True)
+        for question in QUESTIONS
+    ]
+    return [
+        [[result.to_dict() for result in each.results], each.stats, each.graph_context]
+        for each in found
+    ]
 
 
 def rebuilt(corpus: Corpus, aside: Path) -> list[Any]:
@@ -93,7 +124,9 @@ def rebuilt(corpus: Corpus, aside: Path) -> list[Any]:
 
 
 def sql(corpus: Corpus, statement: str, *values: object) -> list[Any]:
-    with closing(sqlite3.connect(corpus.directory / "index.db", isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(corpus.directory / "index.db", isolation_level=None)
+    ) as connection:
         return connection.execute(statement, values).fetchall()
 
 
@@ -101,7 +134,9 @@ def segment(corpus: Corpus) -> Path:
     """The folder of the largest segment, which has living rows."""
     with corpus._reader.snapshot() as snapshot:
         records = [each.record for each in snapshot.view.segments]
-    return corpus.directory / "segments" / max(records, key=lambda each: each.rows).folder
+    return (
+        corpus.directory / "segments" / max(records, key=lambda each: each.rows).folder
+    )
 
 
 def flip(file: Path, share: float) -> None:
@@ -119,7 +154,9 @@ def rewrite(file: Path, change: Callable[[dict[str, np.ndarray]], None]) -> None
 
 def living_row(corpus: Corpus, folder: Path) -> int:
     with corpus._reader.snapshot() as snapshot:
-        (own,) = [each for each in snapshot.view.segments if each.record.folder == folder.name]
+        (own,) = [
+            each for each in snapshot.view.segments if each.record.folder == folder.name
+        ]
         living = own.living()
         return 0 if living is None else int(np.flatnonzero(living)[0])
 
@@ -132,7 +169,11 @@ def test_a_healthy_index_has_no_finding(corpus, full):
     health = corpus.check(full=full)
     assert {finding.severity for finding in health.findings} == {"ok"}, problems(health)
     assert (health.verdict, health.exit_code, health.repairs) == ("healthy", 0, [])
-    assert len({finding.check for finding in health.findings}) == len(health.findings) == 18
+    assert (
+        len({finding.check for finding in health.findings})
+        == len(health.findings)
+        == 18
+    )
 
 
 def test_files_that_the_index_does_not_know_as_they_are(tmp_path):
@@ -170,17 +211,25 @@ def test_other_models_are_healthy_too(tmp_path, model):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        *((name, kind) for name in ("writer.lock", "watch.lock", "index.db") for kind in ("folder", "pipe")),
+        *(
+            (name, kind)
+            for name in ("writer.lock", "watch.lock", "index.db")
+            for kind in ("folder", "pipe")
+        ),
         *((name, kind) for name in ("segments", ".") for kind in ("file", "pipe")),
     ],
 )
 def test_things_of_the_wrong_kind_in_its_place(name, kind, tmp_path):
     """A repository may bring anything: nobody waits for it, and it is said what is in the way."""
-    corpus = open_corpus(write_files(tmp_path / "root", {"a.md": "alpha"}), model__name="none")
+    corpus = open_corpus(
+        write_files(tmp_path / "root", {"a.md": "alpha"}), model__name="none"
+    )
     place = corpus.directory / name
     corpus.close()
     shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
-    {"file": place.touch, "folder": place.mkdir, "pipe": lambda: os.mkfifo(place)}[kind]()
+    {"file": place.touch, "folder": place.mkdir, "pipe": lambda: os.mkfifo(place)}[
+        kind
+    ]()
     with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
         for health in (again.check(), again.repair()):
             assert health.exit_code == 2
@@ -191,7 +240,9 @@ def test_things_of_the_wrong_kind_in_its_place(name, kind, tmp_path):
 
 
 def test_a_pipe_for_a_segments_file_is_damage_like_any_other(tmp_path):
-    with open_corpus(write_files(tmp_path / "root", {"a.md": "alpha"}), model__name="none") as corpus:
+    with open_corpus(
+        write_files(tmp_path / "root", {"a.md": "alpha"}), model__name="none"
+    ) as corpus:
         file = segment(corpus) / "words.bin"
         file.unlink()
         os.mkfifo(file)
@@ -216,7 +267,12 @@ def test_an_index_is_healthy_after_many_changes(tmp_path):
                 (root / name).unlink(missing_ok=True)
             else:
                 text = " ".join(dice.choices(PARTS, k=dice.randint(1, 300)))
-                write_files(root, {name: f"# {dice.choice(PARTS)}\n\n{text} [[n{dice.randrange(40)}]]\n"})
+                write_files(
+                    root,
+                    {
+                        name: f"# {dice.choice(PARTS)}\n\n{text} [[n{dice.randrange(40)}]]\n"
+                    },
+                )
             if step % 8 == 0:
                 with words_first():
                     corpus.refresh()
@@ -229,18 +285,25 @@ def test_an_index_is_healthy_after_many_changes(tmp_path):
 def test_while_vectors_are_made(tmp_path, monkeypatch):
     """What waits is a warning; while somebody is at it, not even that."""
     with monkeypatch.context() as patch, words_first():
-        patch.setattr("tamis.fill.wanted_first", lambda waiting: wanted_first(waiting)[:5])
+        patch.setattr(
+            "tamis.index.embed_pending.wanted_first",
+            lambda waiting: wanted_first(waiting)[:5],
+        )
         corpus = open_corpus(write_files(tmp_path / "root", FILES))
     with corpus:
         health = corpus.check(full=True)
         assert problems(health) == [("pending", "warning")]
-        (waits,) = [finding for finding in health.findings if finding.check == "pending"]
+        (waits,) = [
+            finding for finding in health.findings if finding.check == "pending"
+        ]
         assert "vectors" in waits.what and "tamis index" in waits.hint
         assert (health.verdict, health.exit_code) == ("repairable", 1)
         with held(corpus.directory) as process:
             health = corpus.check()
             assert problems(health) == []
-            (waits,) = [finding for finding in health.findings if finding.check == "pending"]
+            (waits,) = [
+                finding for finding in health.findings if finding.check == "pending"
+            ]
             assert f"process {process.pid} is at it" in waits.what
         assert corpus.repair().verdict == "healthy"
         assert answers(corpus) == rebuilt(corpus, tmp_path / "aside")
@@ -255,7 +318,10 @@ def poison(value: float) -> Damage:
     def damage(corpus: Corpus) -> None:
         folder = segment(corpus)
         row = living_row(corpus, folder)
-        rewrite(folder / "vectors.bin", lambda arrays: arrays["full"].__setitem__((row, 3), value))
+        rewrite(
+            folder / "vectors.bin",
+            lambda arrays: arrays["full"].__setitem__((row, 3), value),
+        )
 
     return damage
 
@@ -291,7 +357,10 @@ def _same(full: np.ndarray) -> np.ndarray:
 
 def change_weight(lane: str) -> Damage:
     def damage(corpus: Corpus) -> None:
-        rewrite(segment(corpus) / f"{lane}.bin", lambda arrays: arrays["weights"].__imul__(1.01))
+        rewrite(
+            segment(corpus) / f"{lane}.bin",
+            lambda arrays: arrays["weights"].__imul__(1.01),
+        )
 
     return damage
 
@@ -318,8 +387,15 @@ def change_types(corpus: Corpus) -> None:
 
 def set_dead(value: int) -> Damage:
     def damage(corpus: Corpus) -> None:
-        (key, dead), *_ = sql(corpus, "SELECT id, dead FROM segments ORDER BY rows DESC")
-        sql(corpus, "UPDATE segments SET dead = ? WHERE id = ?", bytes([value]) * len(dead), key)
+        (key, dead), *_ = sql(
+            corpus, "SELECT id, dead FROM segments ORDER BY rows DESC"
+        )
+        sql(
+            corpus,
+            "UPDATE segments SET dead = ? WHERE id = ?",
+            bytes([value]) * len(dead),
+            key,
+        )
 
     return damage
 
@@ -342,16 +418,23 @@ def resummed(statement: str) -> Damage:
     """With checksums that are right: as a fault of ours would."""
 
     def damage(corpus: Corpus) -> None:
-        with closing(sqlite3.connect(corpus.directory / "index.db", isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(corpus.directory / "index.db", isolation_level=None)
+        ) as connection:
             connection.execute(statement)
-            keys = [key for (key,) in connection.execute("SELECT id FROM documents").fetchall()]
-            checksums.set_sums(connection, keys)
+            keys = [
+                key
+                for (key,) in connection.execute("SELECT id FROM documents").fetchall()
+            ]
+            database.set_sums(connection, keys)
 
     return damage
 
 
 def leave_behind(*names: str) -> Damage:
-    return lambda corpus: write_files(corpus.directory, dict.fromkeys(names, "left over"))
+    return lambda corpus: write_files(
+        corpus.directory, dict.fromkeys(names, "left over")
+    )
 
 
 DAMAGE: dict[str, tuple[Damage, str, str]] = {
@@ -492,16 +575,28 @@ def test_damage_is_found_named_and_mended(corpus, made, name):
     damage, check, severity = DAMAGE[name]
     with Corpus(corpus.root, corpus.directory, corpus.settings) as opened:
         damage(opened)
-    state = {file: file.stat().st_mtime_ns for file in corpus.root.rglob("*") if file.is_file()}
+    state = {
+        file: file.stat().st_mtime_ns
+        for file in corpus.root.rglob("*")
+        if file.is_file()
+    }
     with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
         for full in (False, True):
             health = again.check(full=full)
-            also = {"files"} if damage is remove_document else set()  # whose file nobody has indexed then
+            also = (
+                {"files"} if damage is remove_document else set()
+            )  # whose file nobody has indexed then
             assert {each for each, _ in problems(health)} == {check} | also
             assert (check, severity) in problems(health)
             assert (health.verdict, health.exit_code) == ("repairable", 1)
-        kept = {file: time for file, time in state.items() if not file.name.endswith(("-shm", "-wal"))}
-        assert {file: file.stat().st_mtime_ns for file in kept} == kept, "looking changes nothing"
+        kept = {
+            file: time
+            for file, time in state.items()
+            if not file.name.endswith(("-shm", "-wal"))
+        }
+        assert {file: file.stat().st_mtime_ns for file in kept} == kept, (
+            "looking changes nothing"
+        )
         health = again.repair()
         assert (problems(health), health.verdict) == ([], "healthy")
         assert health.repaired
@@ -538,7 +633,9 @@ def test_noise_anywhere_in_the_database(corpus, made):
         shutil.rmtree(corpus.directory)
         shutil.copytree(kept, corpus.directory)
         noise = dice.randbytes(16)
-        (corpus.directory / "index.db").write_bytes(whole[:at] + noise + whole[at + 16 :])
+        (corpus.directory / "index.db").write_bytes(
+            whole[:at] + noise + whole[at + 16 :]
+        )
         with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
             seen.append(again.check(full=True).verdict)
             if seen[-1] != "healthy" and number % 4 == 0:
@@ -553,7 +650,9 @@ def test_a_corrupted_page(corpus, made):
     sql(corpus, "PRAGMA wal_checkpoint(TRUNCATE)")
     file = corpus.directory / "index.db"
     data = bytearray(file.read_bytes())
-    (root_page,) = sql(corpus, "SELECT rootpage FROM sqlite_master WHERE name = 'chunks'")[0]
+    (root_page,) = sql(
+        corpus, "SELECT rootpage FROM sqlite_master WHERE name = 'chunks'"
+    )[0]
     data[(root_page - 1) * 4096 : root_page * 4096] = random.Random(2).randbytes(4096)
     file.write_bytes(data)
     with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
@@ -581,7 +680,10 @@ def test_damage_of_many_kinds_at_once(corpus, made):
 
 
 def test_the_concept_vocabulary_is_made_again(tmp_path):
-    flags = {"search__query_expansion_enabled": True, "search__query_expansion_min_frequency": 2}
+    flags = {
+        "search__query_expansion_enabled": True,
+        "search__query_expansion_min_frequency": 2,
+    }
     with open_corpus(write_files(tmp_path / "root", FILES), **flags) as corpus:
         assert problems(corpus.check()) == []
         (vocabulary,) = (corpus.directory / "concepts").glob("*.bin")
@@ -595,14 +697,20 @@ def test_the_concept_vocabulary_is_made_again(tmp_path):
 
 def test_vectors_that_were_kept_wrongly_are_not_taken_again(tmp_path, monkeypatch):
     """The cache gives what it holds: a repair of vectors does not ask it, and mends it as well."""
-    monkeypatch.setattr("tamis.models.loaded.QUICK_MODEL", "")  # have the quick model's vectors kept, too
+    monkeypatch.setattr(
+        "tamis.models.loading.QUICK_MODEL", ""
+    )  # have the quick model's vectors kept, too
     root, cache = write_files(tmp_path / "root", FILES), tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with open_corpus(root) as corpus:
         wanted = answers(corpus)
         assert problems(corpus.check()) == []
-    with closing(sqlite3.connect(cache / "tamis" / "vectors.db", isolation_level=None)) as connection:
-        kept = connection.execute("SELECT key, vector FROM vectors ORDER BY key").fetchall()
+    with closing(
+        sqlite3.connect(cache / "tamis" / "vectors.db", isolation_level=None)
+    ) as connection:
+        kept = connection.execute(
+            "SELECT key, vector FROM vectors ORDER BY key"
+        ).fetchall()
         moved = [(kept[at - 1][1], key) for at, (key, _) in enumerate(kept)]
         connection.executemany("UPDATE vectors SET vector = ? WHERE key = ?", moved)
     with open_corpus(root) as corpus:
@@ -621,7 +729,7 @@ def test_a_model_that_is_not_installed(corpus, monkeypatch):
     def missing(*_: object) -> None:
         raise ModelFault("the model is not there", hint="install it")
 
-    monkeypatch.setattr("tamis.models.loaded.load_embedder", missing)
+    monkeypatch.setattr("tamis.models.loading.load_embedder", missing)
     with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
         health = again.check()
         assert problems(health) == [("model", "fault")]
@@ -629,7 +737,9 @@ def test_a_model_that_is_not_installed(corpus, monkeypatch):
         assert again.repair().findings == again.check(full=True).findings
         sql(corpus, "DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)")
         health = again.repair()
-        assert [check for check, _ in problems(health)][-1] == "repair", "and the repair says why it stopped"
+        assert [check for check, _ in problems(health)][-1] == "repair", (
+            "and the repair says why it stopped"
+        )
 
 
 def test_another_edition_of_the_model(corpus):
@@ -665,14 +775,23 @@ def test_an_index_that_moved_with_its_root(corpus, tmp_path):
 
 @pytest.mark.parametrize(
     ("statement", "words"),
-    [("PRAGMA user_version = 99", "newer"), ("PRAGMA application_id = 7", "other program")],
+    [
+        ("PRAGMA user_version = 99", "newer"),
+        ("PRAGMA application_id = 7", "other program"),
+    ],
 )
 def test_an_index_that_is_not_for_us(corpus, statement, words):
     """Neither a newer version's nor another program's database is replaced."""
     sql(corpus, statement)
     health = corpus.repair()
-    assert (problems(health), health.repaired, health.exit_code) == ([("database", "fault")], (), 2)
-    assert words in next(each.what for each in health.findings if each.check == "database")
+    assert (problems(health), health.repaired, health.exit_code) == (
+        [("database", "fault")],
+        (),
+        2,
+    )
+    assert words in next(
+        each.what for each in health.findings if each.check == "database"
+    )
 
 
 def test_things_of_others_in_the_folder(corpus):
@@ -686,7 +805,10 @@ def test_things_of_others_in_the_folder(corpus):
 
 def test_a_full_disk(corpus, monkeypatch):
     usage = shutil.disk_usage(corpus.directory)
-    monkeypatch.setattr("tamis.health.shutil.disk_usage", lambda _: usage._replace(free=1000))
+    monkeypatch.setattr(
+        "tamis.index.doctor.health.shutil.disk_usage",
+        lambda _: usage._replace(free=1000),
+    )
     health = corpus.check()
     assert problems(health) == [("disk", "warning")]
     assert (health.verdict, health.exit_code) == ("attention", 1)
@@ -700,7 +822,7 @@ def test_a_rebuild_that_fails_leaves_the_old_index(corpus, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise StorageFault("the disk is full", hint="free some space")
 
-    monkeypatch.setattr("tamis.engine.embedded.writer.Writer.finish", full)
+    monkeypatch.setattr("tamis.index.embedded.writer.Writer.finish", full)
     health = corpus.repair()
     assert ("repair", "fault") in problems(health)
     assert {file.name for file in (corpus.directory / "segments").iterdir()} == before
@@ -714,7 +836,7 @@ def test_a_rebuild_that_fails_leaves_the_old_index(corpus, monkeypatch):
 
 HOLDER = """
 import sys, pathlib
-from tamis.engine.embedded.lock import writer_lock
+from tamis.index.embedded.lock import writer_lock
 with writer_lock(pathlib.Path(sys.argv[1]), 0, print):
     print("locked", flush=True)
     sys.stdin.readline()
@@ -749,29 +871,45 @@ def test_who_is_writing(corpus):
     assert (corpus.directory / "writer.lock").read_text().startswith("process ")
     assert lock_of(corpus.check()) == "nobody is writing"
     with held(corpus.directory) as process:
-        write_files(corpus.directory, {"segments/" + "f" * 32 + "/rows.bin": "about to be committed"})
+        write_files(
+            corpus.directory,
+            {"segments/" + "f" * 32 + "/rows.bin": "about to be committed"},
+        )
         health = corpus.check()
-        assert problems(health) == [], "what a writer has not committed yet is no leftover"
+        assert problems(health) == [], (
+            "what a writer has not committed yet is no leftover"
+        )
         assert lock_of(health) == f"process {process.pid} is writing now"
         process.kill()
         process.wait(30)
         health = corpus.check()
-        assert (lock_of(health), problems(health)) == ("nobody is writing", [("orphans", "warning")])
+        assert (lock_of(health), problems(health)) == (
+            "nobody is writing",
+            [("orphans", "warning")],
+        )
 
 
 def test_who_is_watching(corpus):
-    from tamis.engine.embedded.writer import sole_watcher
+    from tamis.index.embedded.writer import sole_watcher
 
     with sole_watcher(corpus.directory):
         health = corpus.check()
-        assert lock_of(health) == f"nobody is writing, process {os.getpid()} watches the files"
+        assert (
+            lock_of(health)
+            == f"nobody is writing, process {os.getpid()} watches the files"
+        )
         assert health.verdict == "healthy"
 
 
 def test_a_repair_waits_for_the_lock_and_says_so(corpus):
     sql(corpus, "DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)")
-    hurried = replace(corpus.settings, index=replace(corpus.settings.index, lock_timeout=0))
-    with held(corpus.directory) as process, Corpus(corpus.root, corpus.directory, hurried) as again:
+    hurried = replace(
+        corpus.settings, index=replace(corpus.settings.index, lock_timeout=0)
+    )
+    with (
+        held(corpus.directory) as process,
+        Corpus(corpus.root, corpus.directory, hurried) as again,
+    ):
         health = again.repair()
         assert problems(health) == [("rows", "fault"), ("repair", "fault")]
         assert f"process {process.pid}" in health.findings[-1].what
@@ -781,7 +919,7 @@ def test_a_glance_at_the_lock_keeps_no_writer_out(corpus):
     """Even one that does not wait."""
     import threading
 
-    from tamis.engine.embedded.lock import holder, writer_lock
+    from tamis.index.embedded.lock import holder, writer_lock
 
     done = threading.Event()
 
@@ -819,12 +957,22 @@ def test_a_writer_at_work_is_no_finding(tmp_path):
     """Segments come, are merged and go while the doctor looks: on its snapshot, all is well."""
     root = write_files(tmp_path / "root", FILES)
     with open_corpus(root) as corpus:
-        command = [sys.executable, "-c", BUSY, str(root), str(Path(__file__).parents[1])]
+        command = [
+            sys.executable,
+            "-c",
+            BUSY,
+            str(root),
+            str(Path(__file__).parents[1]),
+        ]
         writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert writer.stdout and writer.stdout.readline() == "writing\n"
         looks, generations = 0, set()
         while writer.poll() is None:
-            assert [each for each in problems(corpus.check()) if each[0] not in ("pending", "files")] == []
+            assert [
+                each
+                for each in problems(corpus.check())
+                if each[0] not in ("pending", "files")
+            ] == []
             looks += 1
             generations.add(corpus.state().generation)
         writer.stdout.close()
@@ -859,25 +1007,51 @@ def test_the_command(tmp_path, run):
     assert (code, out.splitlines()[-1]) == (0, "the index is healthy")
     assert run("doctor", root, "-q")[1] == ""
     found = json.loads(run("doctor", root, "--json", "--full")[1])
-    assert list(found) == ["root", "directory", "full", "verdict", "findings", "repaired"]
-    assert list(found["findings"][0]) == ["check", "severity", "what", "hint", "repairable"]
+    assert list(found) == [
+        "root",
+        "directory",
+        "full",
+        "verdict",
+        "findings",
+        "repaired",
+    ]
+    assert list(found["findings"][0]) == [
+        "check",
+        "severity",
+        "what",
+        "hint",
+        "repairable",
+    ]
     flip(next((root / ".tamis").glob("segments/*/words.bin")), 0.7)
     code, out, _ = run("doctor", root, "-q")
-    assert (code, "words.bin is not as it was written" in out, "tamis doctor --repair" in out) == (
+    assert (
+        code,
+        "words.bin is not as it was written" in out,
+        "tamis doctor --repair" in out,
+    ) == (
         1,
         True,
         True,
     )
     code, out, err = run("doctor", root, "--repair")
-    assert (code, "repair: " in out, out.splitlines()[-1]) == (0, True, "the index is healthy")
+    assert (code, "repair: " in out, out.splitlines()[-1]) == (
+        0,
+        True,
+        "the index is healthy",
+    )
     (root / ".tamis/index.db").write_bytes(b"no database" * 1000)
     code, out, err = run("doctor", root, "--repair", "--json")
-    assert (code, json.loads(out)["repaired"]) == (0, ["made the index anew, with hashing"])
+    assert (code, json.loads(out)["repaired"]) == (
+        0,
+        ["made the index anew, with hashing"],
+    )
     assert "the old one stays" in err, "it says so first"
     assert run("search", "alpha", root)[0] == 0
 
 
-@pytest.mark.parametrize("text", ["[search\nlimit", "[search]\nlimmit = 3", '[model]\nname = "nonsense"'])
+@pytest.mark.parametrize(
+    "text", ["[search\nlimit", "[search]\nlimmit = 3", '[model]\nname = "nonsense"']
+)
 def test_settings_that_cannot_be_read(tmp_path, run, monkeypatch, text):
     monkeypatch.delenv("TAMIS_MODEL_NAME")
     root = write_files(tmp_path / "root", FILES)
@@ -887,7 +1061,9 @@ def test_settings_that_cannot_be_read(tmp_path, run, monkeypatch, text):
         code, out, _ = run("doctor", root, "--json", *more)
         found = json.loads(out)["findings"]
         assert code == 2
-        assert [each["check"] for each in found if each["severity"] == "fault"] == ["settings"]
+        assert [each["check"] for each in found if each["severity"] == "fault"] == [
+            "settings"
+        ]
         skipped = {each["check"] for each in found if each["severity"] == "skipped"}
         assert skipped == {"postings", "links", "recipe", "model", "files"}
 
@@ -904,20 +1080,35 @@ def test_the_folder_of_another(tmp_path, run):
 
 
 def test_status_says_it_all(tmp_path, run):
-    files = FILES | {"odd.md": "---\na: [x\n---\nalpha odd\n", "big.md": "alpha " * 500_000, "x.md": b"a\0b"}
+    files = FILES | {
+        "odd.md": "---\na: [x\n---\nalpha odd\n",
+        "big.md": "alpha " * 500_000,
+        "x.md": b"a\0b",
+    }
     root = write_files(tmp_path / "root", files)
     assert run("index", root, "-q")[0] == 0
     told = json.loads(run("status", root, "--json")[1])
     assert told["skipped_by_reason"] == {"binary": 1, "too large": 1}
     assert {each["path"] for each in told["skipped"]} == {"big.md", "x.md"}
-    assert list(told["warnings"]) == ["odd.md"] and "front matter" in told["warnings"]["odd.md"]
+    assert (
+        list(told["warnings"]) == ["odd.md"]
+        and "front matter" in told["warnings"]["odd.md"]
+    )
     assert sum(told["sizes"].values()) == told["bytes_on_disk"] > 50_000
     assert min(told["sizes"]["database"], told["sizes"]["segments"]) > 0
-    assert (told["model"], told["fingerprint"], told["dimension"]) == ("hashing", "hashing:256:1", 256)
-    assert (told["tamis_version"], told["format"]) == ("0.1.0", store.SCHEMA_VERSION)
+    assert (told["model"], told["fingerprint"], told["dimension"]) == (
+        "hashing",
+        "hashing:256:1",
+        256,
+    )
+    assert (told["tamis_version"], told["format"]) == ("0.1.0", database.SCHEMA_VERSION)
     assert told["index"]["pending_chunks"] == 0
     out = run("status", root)[1]
-    assert "odd.md: " in out and "skipped big.md: too large" in out and "index format" in out
+    assert (
+        "odd.md: " in out
+        and "skipped big.md: too large" in out
+        and "index format" in out
+    )
     write_files(root, {"odd.md": "alpha, no longer odd"})
     assert run("index", root, "-q")[0] == 0
     assert json.loads(run("status", root, "--json")[1])["warnings"] == {}

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
-from tamis.drift import Drift
+from tamis.index.changes import Drift
 from tamis.model import Skipped
 
 NONE = Drift(changed=0, touched=0, gone=0, otherwise=0, unsure=0, warnings=())
@@ -17,18 +17,27 @@ LATER = 4_000_000_000  # seconds
 @pytest.fixture(autouse=True)
 def fine_clocks(monkeypatch):
     """Times are trusted at once: the tests would have to wait for two seconds."""
-    monkeypatch.setattr("tamis.plan._RACY_NS", 0)
+    monkeypatch.setattr("tamis.index.plan._RACY_NS", 0)
 
 
 @pytest.fixture
 def root(tmp_path):
-    files = {"a.md": "alpha", "b.md": "beta", "c.md": "gamma", "picture.png": b"\0\1", "big.md": "x" * 5_000}
+    files = {
+        "a.md": "alpha",
+        "b.md": "beta",
+        "c.md": "gamma",
+        "picture.png": b"\0\1",
+        "big.md": "x" * 5_000,
+    }
     return write_files(tmp_path / "root", files).resolve()
 
 
 def test_nothing(root):
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
-        assert [item.reason for item in corpus.status().skipped] == ["too large", "binary"]
+        assert [item.reason for item in corpus.status().skipped] == [
+            "too large",
+            "binary",
+        ]
         assert corpus.drift() == NONE
 
 
@@ -38,7 +47,9 @@ def test_every_kind(root):
         (root / "b.md").unlink()
         (root / ".gitignore").write_bytes(b"\0")
         now = corpus.drift()
-        assert now == replace(NONE, changed=2, gone=1, warnings=(".gitignore is binary",))
+        assert now == replace(
+            NONE, changed=2, gone=1, warnings=(".gitignore is binary",)
+        )
         assert (now.sure, now.possible, corpus.changes()) == (3, 3, 3)
         status = corpus.status()
         assert (status.changed_files, status.removed_files) == (2, 1)
@@ -69,7 +80,7 @@ def test_what_was_left_out_counts_when_it_has_changed(root):
 def test_a_moment_before_it_was_read(root, monkeypatch):
     """Nobody can tell without reading: no fault of the index, and nothing to be told of."""
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
-        monkeypatch.setattr("tamis.plan._RACY_NS", 10**15)
+        monkeypatch.setattr("tamis.index.plan._RACY_NS", 10**15)
         now = corpus.drift()
         assert (now.sure, now.unsure, now.possible) == (0, 5, 5)
         assert corpus.status().changed_files == 0
@@ -80,15 +91,23 @@ def test_the_doctor_tells_of_ignore_files(root):
         assert corpus.check().verdict == "healthy"
         (root / ".ignore").write_bytes(b"\0")
         health = corpus.check()
-        told = [(each.severity, each.what) for each in health.findings if each.check == "files"]
+        told = [
+            (each.severity, each.what)
+            for each in health.findings
+            if each.check == "files"
+        ]
         assert told == [("warning", ".ignore is binary")]
         assert health.exit_code == 1
 
 
-@pytest.mark.parametrize("rules", [".gitignore", ".ignore", ".graphragignore", "deeper", "settings"])
+@pytest.mark.parametrize(
+    "rules", [".gitignore", ".ignore", ".graphragignore", "deeper", "settings"]
+)
 def test_what_is_no_longer_ignored_is_new(rules, tmp_path):
     """However old it is: the walk gives it, and the index has never seen it."""
-    root = write_files(tmp_path / "root", {"a.md": "alpha", "sub/notes.log": "beta"}).resolve()
+    root = write_files(
+        tmp_path / "root", {"a.md": "alpha", "sub/notes.log": "beta"}
+    ).resolve()
     os.utime(root / "sub/notes.log", (1_600_000_000, 1_600_000_000))
     where = rules if rules.startswith(".") else ".gitignore"
     ignored = {"ignore__patterns": ["*.log"]} if rules == "settings" else {}
@@ -100,8 +119,16 @@ def test_what_is_no_longer_ignored_is_new(rules, tmp_path):
             write_files(root, {"sub/.gitignore": "!*.log\n"})
         elif rules != "settings":
             write_files(root, {where: ""})
-        assert corpus.drift().changed == corpus.changes() == corpus.status().changed_files == 1
-        assert corpus.search("beta", why_not="sub/notes.log").why_not.reason == "not indexed"
+        assert (
+            corpus.drift().changed
+            == corpus.changes()
+            == corpus.status().changed_files
+            == 1
+        )
+        assert (
+            corpus.search("beta", why_not="sub/notes.log").why_not.reason
+            == "not indexed"
+        )
         assert corpus.refresh().indexed == 1
         assert corpus.drift().sure == 0
 
@@ -123,7 +150,9 @@ def test_a_change_that_keeps_size_and_time(root):
             (root / before).rename(root / after)
         assert corpus.drift() == replace(NONE, touched=2)
         files = [each for each in corpus.check().findings if each.check == "files"]
-        assert [(each.severity, "touched or copied" in each.what) for each in files] == [("ok", True)]
+        assert [
+            (each.severity, "touched or copied" in each.what) for each in files
+        ] == [("ok", True)]
 
 
 def test_what_was_left_out_may_be_of_any_year(root):
@@ -154,12 +183,13 @@ def test_what_can_be_read_again(root, monkeypatch):
     """Nothing of the file itself need have changed: a folder above it may have been opened."""
     with monkeypatch.context() as patch:
         patch.setattr(
-            "tamis.build.read", lambda entry, _: Skipped(entry.path, "unreadable", "Permission denied")
+            "tamis.index.build.read",
+            lambda entry, _: Skipped(entry.path, "unreadable", "Permission denied"),
         )
         corpus = open_corpus(root)
     with corpus:
         assert corpus.drift().changed == 5
-        monkeypatch.setattr("tamis.drift.os.access", lambda *_: False)
+        monkeypatch.setattr("tamis.index.changes.os.access", lambda *_: False)
         assert corpus.drift().sure == 0
 
 

@@ -16,22 +16,42 @@ import pytest
 import clusters
 from conftest import open_corpus, open_in_steps, test_settings, write_files
 from naive import NaiveSnapshot, lets_through, naive_snapshot
-from tamis import filters as f
 from tamis.corpus import Corpus
-from tamis.engine import Allowed, Snapshot
-from tamis.engine.embedded import store, vectors, words
-from tamis.engine.embedded.arrays import map_arrays
-from tamis.engine.embedded.ranked import best
-from tamis.engine.qdrant.client import Server
-from tamis.engine.qdrant.points import Points
-from tamis.engine.qdrant.snapshot import QdrantSnapshot
-from tamis.languages import CHUNK_TYPES
+from tamis.index.embedded import database, vectors, words
+from tamis.index.embedded.arrays import map_arrays
+from tamis.index.embedded.words import best
+from tamis.index.protocol import Allowed, Snapshot
+from tamis.index.qdrant.client import Server
+from tamis.index.qdrant.points import Points
+from tamis.index.qdrant.reader import QdrantSnapshot
 from tamis.models.hashing import HashingEmbedder
+from tamis.query import filters as f
+from tamis.text.languages import CHUNK_TYPES
 
-VOCABULARY = ["alpha", "beta", "gamma", "delta", "retry", "cache", "token", "queue", "index", "filter"]
-SMALL_CHUNKS = {"chunking__min_chars": 0, "chunking__max_chars": 120, "chunking__overlap_chars": 20}
+VOCABULARY = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "retry",
+    "cache",
+    "token",
+    "queue",
+    "index",
+    "filter",
+]
+SMALL_CHUNKS = {
+    "chunking__min_chars": 0,
+    "chunking__max_chars": 120,
+    "chunking__overlap_chars": 20,
+}
 ALL = 1_000_000  # deeper than any corpus here
-QUERIES = (("alpha",), ("beta", "gamma"), ("retri", "cach", "token", "queue"), ("alpha", "absent", "filter"))
+QUERIES = (
+    ("alpha",),
+    ("beta", "gamma"),
+    ("retri", "cach", "token", "queue"),
+    ("alpha", "absent", "filter"),
+)
 embed = HashingEmbedder().embed_query
 
 
@@ -40,12 +60,17 @@ def some_files(seed: int, count: int = 36) -> dict[str, str]:
     dice = random.Random(seed)
     folders = ("", "docs/", "docs/api/", "docs/apis/", "notes/", "archive/", "src/")
     files: dict[str, str] = {}
-    texts = [" ".join(dice.choices(VOCABULARY, k=dice.randint(2, 40))) for _ in range(count // 2)]
+    texts = [
+        " ".join(dice.choices(VOCABULARY, k=dice.randint(2, 40)))
+        for _ in range(count // 2)
+    ]
     for number in range(count):
         body = f"{dice.choice(texts)}\n\n## {dice.choice(VOCABULARY)}\n\n{dice.choice(texts)}\n"
         suffix = dice.choice((".md", ".md", ".md", ".py", ".txt", ".yaml"))
         front = _front_matter(dice) if suffix == ".md" and dice.random() < 0.7 else ""
-        files[f"{dice.choice(folders)}{dice.choice('abcd')}{number}{suffix}"] = front + body
+        files[f"{dice.choice(folders)}{dice.choice('abcd')}{number}{suffix}"] = (
+            front + body
+        )
     return files
 
 
@@ -61,7 +86,9 @@ def _front_matter(dice: random.Random) -> str:
         f"aliases: [{dice.choice(VOCABULARY)}]",
         f"date: 2026-0{dice.randint(1, 6)}-01",
     ]
-    return "\n".join(["---", *dice.sample(lines, dice.randint(1, len(lines))), "---", ""])
+    return "\n".join(
+        ["---", *dice.sample(lines, dice.randint(1, len(lines))), "---", ""]
+    )
 
 
 def random_filter(dice: random.Random, depth: int = 3) -> f.Filter:
@@ -70,7 +97,11 @@ def random_filter(dice: random.Random, depth: int = 3) -> f.Filter:
         inner = tuple(random_filter(dice, depth - 1) for _ in range(dice.randint(0, 3)))
         kind = dice.randrange(3)
         return (
-            f.Not(random_filter(dice, depth - 1)) if kind == 0 else f.And(inner) if kind == 1 else f.Or(inner)
+            f.Not(random_filter(dice, depth - 1))
+            if kind == 0
+            else f.And(inner)
+            if kind == 1
+            else f.Or(inner)
         )
     return dice.choice(ATOMS)
 
@@ -97,7 +128,9 @@ def on_cluster(
 ) -> Iterator[Callable[[str, dict[str, str]], Snapshot]]:
     """The same for the cluster engine, wherever its points are. What has been indexed once is kept."""
     kept: dict[object, Snapshot] = {}
-    shared: dict[str, Points] = {}  # several roots in one collection; local mode would read all for each
+    shared: dict[
+        str, Points
+    ] = {}  # several roots in one collection; local mode would read all for each
     with ExitStack() as stack:
 
         def make(kind: str, files: dict[str, str]) -> Snapshot:
@@ -106,12 +139,18 @@ def on_cluster(
             which = (kind, tuple(files.items()))
             if which not in kept:
                 folder = tmp_path_factory.mktemp("cluster")
-                points = shared.get(kind) or clusters.points_at(kind, folder, indexed=True)
+                points = shared.get(kind) or clusters.points_at(
+                    kind, folder, indexed=True
+                )
                 if kind != "qdrant-local":
                     shared[kind] = points
                 root = write_files(folder / "root", files)
-                corpus = open_corpus(root, index=clusters.index_on(points, folder.name), **SMALL_CHUNKS)
-                kept[which] = stack.enter_context(opened(corpus, close=kind == "qdrant-local"))
+                corpus = open_corpus(
+                    root, index=clusters.index_on(points, folder.name), **SMALL_CHUNKS
+                )
+                kept[which] = stack.enter_context(
+                    opened(corpus, close=kind == "qdrant-local")
+                )
             return kept[which]
 
         yield make
@@ -120,7 +159,9 @@ def on_cluster(
 
 
 @pytest.fixture(scope="module")
-def oracle_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, str]], NaiveSnapshot]:
+def oracle_of(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[dict[str, str]], NaiveSnapshot]:
     """The oracle over some files. Reading them takes longer than most tests."""
     kept: dict[object, NaiveSnapshot] = {}
 
@@ -135,7 +176,9 @@ def oracle_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, s
 
 
 @pytest.fixture(params=["embedded", "naive", *clusters.KINDS])
-def engine(request: pytest.FixtureRequest, tmp_path: Path, on_cluster) -> Iterator[Engine]:
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, on_cluster
+) -> Iterator[Engine]:
     """Something that turns files into a snapshot, by each engine there is."""
     if request.param in clusters.KINDS:
         yield partial(on_cluster, request.param)
@@ -146,8 +189,12 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, on_cluster) -> Iterat
             root = tmp_path / f"root{len(os.listdir(tmp_path))}"
             root.mkdir()
             if request.param == "naive":
-                return naive_snapshot(write_files(root, files), test_settings(root, **SMALL_CHUNKS))
-            return stack.enter_context(opened(open_in_steps(root, files, **SMALL_CHUNKS)))
+                return naive_snapshot(
+                    write_files(root, files), test_settings(root, **SMALL_CHUNKS)
+                )
+            return stack.enter_context(
+                opened(open_in_steps(root, files, **SMALL_CHUNKS))
+            )
 
         yield make
 
@@ -161,11 +208,15 @@ def opened(corpus: Corpus, *, close: bool = True) -> Iterator[Snapshot]:
 Scored = dict[tuple[str, int], float]
 
 
-def meaning(snapshot: Snapshot, query: str, allowed: Allowed, depth: int = ALL) -> Scored:
+def meaning(
+    snapshot: Snapshot, query: str, allowed: Allowed, depth: int = ALL
+) -> Scored:
     return _by_position(snapshot, snapshot.meaning(embed(query), allowed, depth))
 
 
-def worded(snapshot: Snapshot, terms: Sequence[str], allowed: Allowed, depth: int = ALL) -> Scored:
+def worded(
+    snapshot: Snapshot, terms: Sequence[str], allowed: Allowed, depth: int = ALL
+) -> Scored:
     return _by_position(snapshot, snapshot.words(terms, allowed, depth))
 
 
@@ -185,17 +236,30 @@ def in_order(scored: Scored) -> list[tuple[str, int]]:
 
 def test_vectors_are_those_that_the_meaning_lane_compares(engine):
     snapshot = engine(
-        {"a.md": "# A\n\nalpha beta", "b.md": "# B\n\nbeta\n\n# C\n\ngamma", "c.py": "beta = 1\n"}
+        {
+            "a.md": "# A\n\nalpha beta",
+            "b.md": "# B\n\nbeta\n\n# C\n\ngamma",
+            "c.py": "beta = 1\n",
+        }
     )
     scored = meaning(snapshot, "beta", snapshot.allow(f.EVERYTHING))
     wanted = in_order(scored)
-    found = snapshot.vectors(wanted).astype(np.float64) @ embed("beta").astype(np.float64)
+    found = snapshot.vectors(wanted).astype(np.float64) @ embed("beta").astype(
+        np.float64
+    )
     assert found == pytest.approx([scored[position] for position in wanted], rel=1e-6)
     assert len(snapshot.vectors([])) == 0
 
 
 def test_state_counts_what_can_be_searched(engine):
-    snapshot = engine({"a.md": "# A\n\nalpha", "b/c.py": "beta = 1\n", "empty.md": "", "blank.txt": " \n\n"})
+    snapshot = engine(
+        {
+            "a.md": "# A\n\nalpha",
+            "b/c.py": "beta = 1\n",
+            "empty.md": "",
+            "blank.txt": " \n\n",
+        }
+    )
     assert (snapshot.state.documents, snapshot.state.chunks) == (2, 2)
 
 
@@ -203,7 +267,10 @@ def test_everything_and_nothing(engine):
     """R000-055: no filter keeps everything; an empty alternative lets nothing through."""
     snapshot = engine(some_files(1))
     whole, none = snapshot.allow(f.EVERYTHING), snapshot.allow(f.NOTHING)
-    assert (whole.documents, whole.chunks) == (snapshot.state.documents, snapshot.state.chunks)
+    assert (whole.documents, whole.chunks) == (
+        snapshot.state.documents,
+        snapshot.state.chunks,
+    )
     assert len(meaning(snapshot, "alpha", whole)) == whole.chunks
     assert (none.documents, none.chunks) == (0, 0)
     assert meaning(snapshot, "alpha", none) == {} == worded(snapshot, ["alpha"], none)
@@ -214,15 +281,31 @@ def test_lanes_see_the_allowed_rows_and_no_others(engine, filter, oracle_of):
     """R000-023, R000-031, R000-032, R000-053, R000-056, R000-062, R000-063."""
     files = some_files(2)
     snapshot, oracle = engine(files), oracle_of(files)
-    expected = {row.position for row in oracle.rows if lets_through(filter, row.document, row.chunk)}
+    expected = {
+        row.position
+        for row in oracle.rows
+        if lets_through(filter, row.document, row.chunk)
+    }
     allowed = snapshot.allow(filter)
     assert set(meaning(snapshot, "alpha beta", allowed)) == expected
-    assert (allowed.chunks, allowed.documents) == (len(expected), len({path for path, _ in expected}))
-    assert set(worded(snapshot, VOCABULARY[:2] if _is_slow(snapshot) else VOCABULARY, allowed)) <= expected
+    assert (allowed.chunks, allowed.documents) == (
+        len(expected),
+        len({path for path, _ in expected}),
+    )
+    assert (
+        set(
+            worded(
+                snapshot, VOCABULARY[:2] if _is_slow(snapshot) else VOCABULARY, allowed
+            )
+        )
+        <= expected
+    )
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 17, ALL])
-@pytest.mark.parametrize("filter", [f.EVERYTHING, f.Under("docs"), ~f.Type("documentation")], ids=str)
+@pytest.mark.parametrize(
+    "filter", [f.EVERYTHING, f.Under("docs"), ~f.Type("documentation")], ids=str
+)
 def test_a_lane_has_the_best_of_its_depth(engine, filter, depth):
     """R000-024, R000-054: the best allowed ones, as many as asked, with the scores they always have."""
     snapshot = engine(some_files(3))
@@ -237,18 +320,26 @@ def test_a_lane_has_the_best_of_its_depth(engine, filter, depth):
 
 
 @pytest.mark.parametrize(
-    "filter", [f.Under("docs"), ~f.Tag("draft"), f.Path(("*.md",)), f.Type("data")], ids=str
+    "filter",
+    [f.Under("docs"), ~f.Tag("draft"), f.Path(("*.md",)), f.Type("data")],
+    ids=str,
 )
 def test_lane_scores_are_those_of_an_index_without_the_rest(engine, filter, oracle_of):
     """R000-036: as if the files never existed, to the last bit, statistics included."""
     files = some_files(4)
     oracle = oracle_of(files)
-    kept = {row.document.path for row in oracle.rows if lets_through(filter, row.document, row.chunk)}
+    kept = {
+        row.document.path
+        for row in oracle.rows
+        if lets_through(filter, row.document, row.chunk)
+    }
     whole, part = engine(files), engine({name: files[name] for name in kept})
     some, all_of_part = whole.allow(filter), part.allow(f.EVERYTHING)
     assert some.chunks
     assert (some.chunks, some.documents) == (all_of_part.chunks, all_of_part.documents)
-    assert meaning(whole, "gamma delta", some) == meaning(part, "gamma delta", all_of_part)
+    assert meaning(whole, "gamma delta", some) == meaning(
+        part, "gamma delta", all_of_part
+    )
     for terms in QUERIES:
         assert worded(whole, terms, some) == worded(part, terms, all_of_part)
 
@@ -258,14 +349,21 @@ def test_a_word_nobody_has_and_no_word_at_all(engine):
     everything = snapshot.allow(f.EVERYTHING)
     assert worded(snapshot, ["zzz"], everything) == {}
     assert worded(snapshot, [], everything) == {}
-    assert worded(snapshot, ["zzz", "alpha"], everything) == worded(snapshot, ["alpha"], everything)
+    assert worded(snapshot, ["zzz", "alpha"], everything) == worded(
+        snapshot, ["alpha"], everything
+    )
 
 
 def test_coverage_by_hand(engine):
     """C50: each term by its rarity; a term that nobody has counts, and most of all."""
     snapshot = engine({"a.txt": "alpha beta", "b.txt": "beta", "c.txt": "gamma"})
-    everything, places = snapshot.allow(f.EVERYTHING), [("a.txt", 0), ("b.txt", 0), ("c.txt", 0)]
-    one, two, none = (np.log(1 + (3 - count + 0.5) / (count + 0.5)) for count in (1, 2, 0))
+    everything, places = (
+        snapshot.allow(f.EVERYTHING),
+        [("a.txt", 0), ("b.txt", 0), ("c.txt", 0)],
+    )
+    one, two, none = (
+        np.log(1 + (3 - count + 0.5) / (count + 0.5)) for count in (1, 2, 0)
+    )
     found = snapshot.coverage(["alpha", "beta"], places, everything)
     assert found == pytest.approx([1.0, two / (one + two), 0.0])
     assert found[0] == 1.0, "all there is, to the last bit"
@@ -280,12 +378,17 @@ def test_coverage_by_hand(engine):
 def test_coverage_counts_among_the_allowed_rows(engine):
     """R000-036: rarity is that of an index without the rest, to the last bit."""
     files = some_files(14)
-    whole, part = engine(files), engine({name: text for name, text in files.items() if "docs/" in name})
+    whole, part = (
+        engine(files),
+        engine({name: text for name, text in files.items() if "docs/" in name}),
+    )
     some, rest = whole.allow(f.Under("docs")), part.allow(f.EVERYTHING)
     places = sorted(meaning(part, "alpha", rest))
     assert places
     for terms in QUERIES:
-        assert list(whole.coverage(terms, places, some)) == list(part.coverage(terms, places, rest))
+        assert list(whole.coverage(terms, places, some)) == list(
+            part.coverage(terms, places, rest)
+        )
     assert any(
         list(whole.coverage(terms, places, some))
         != list(whole.coverage(terms, places, whole.allow(f.EVERYTHING)))
@@ -295,12 +398,16 @@ def test_coverage_counts_among_the_allowed_rows(engine):
 
 def test_passages_are_what_the_files_say(engine):
     """R000-016, R002-011: a passage is an exact run of its file's lines, with its place and its tags."""
-    text = "---\ntags: [API, draft]\ndate: 2026-05-01\n---\n# One\n\nalpha\n\n## Two\n\nbeta " + "gamma " * 20
+    text = (
+        "---\ntags: [API, draft]\ndate: 2026-05-01\n---\n# One\n\nalpha\n\n## Two\n\nbeta "
+        + "gamma " * 20
+    )
     snapshot = engine({"docs/a.md": text, "b.py": "alpha = 1\n"})
     everything = snapshot.allow(f.EVERYTHING)
     hits = snapshot.meaning(embed("alpha"), everything, ALL)
     passages = {
-        passage.position: passage for passage in snapshot.passages([hit.key for hit in hits]).values()
+        passage.position: passage
+        for passage in snapshot.passages([hit.key for hit in hits]).values()
     }
     lines = text.split("\n")
     for passage in passages.values():
@@ -309,22 +416,37 @@ def test_passages_are_what_the_files_say(engine):
             assert passage.content in shown
             assert passage.tags == ("api", "draft")
             assert passage.modified == 1777593600.0
-    assert {passage.header_path for passage in passages.values()} == {"One", "One > Two", ""}
-    assert (passages["b.py", 0].chunk_type, passages["b.py", 0].language) == ("definitions", "python")
+    assert {passage.header_path for passage in passages.values()} == {
+        "One",
+        "One > Two",
+        "",
+    }
+    assert (passages["b.py", 0].chunk_type, passages["b.py", 0].language) == (
+        "definitions",
+        "python",
+    )
     assert passages["b.py", 0].content == "alpha = 1"
 
 
 def test_same_texts_have_the_same_hash_and_others_have_not(engine):
     """R000-022: texts that differ in white space alone are one text."""
-    snapshot = engine({"a.md": "alpha  beta", "b/a.md": "alpha\nbeta\n", "c.md": "alpha beta gamma"})
+    snapshot = engine(
+        {"a.md": "alpha  beta", "b/a.md": "alpha\nbeta\n", "c.md": "alpha beta gamma"}
+    )
     hits = snapshot.meaning(embed("alpha"), snapshot.allow(f.EVERYTHING), ALL)
-    hashes = {p.path: p.content_hash for p in snapshot.passages([hit.key for hit in hits]).values()}
+    hashes = {
+        p.path: p.content_hash
+        for p in snapshot.passages([hit.key for hit in hits]).values()
+    }
     assert hashes["a.md"] == hashes["b/a.md"] != hashes["c.md"]
 
 
 # --- Engines against the oracle --------------------------------------------------------------------
 
-COMPARED = [*(("embedded", seed) for seed in (11, 12, 13)), *((kind, 11) for kind in clusters.KINDS)]
+COMPARED = [
+    *(("embedded", seed) for seed in (11, 12, 13)),
+    *((kind, 11) for kind in clusters.KINDS),
+]
 
 
 @pytest.fixture(scope="module", params=COMPARED, ids=str)
@@ -343,12 +465,16 @@ def both(request, tmp_path_factory) -> Iterator[tuple[Snapshot, NaiveSnapshot]]:
     with opened(corpus) as snapshot:
         if points:
             dead = {"must": [{"key": "gone", "range": {"gte": 0}}]}
-            assert points.count(dead), "the comparison is meant for points that are gone"
-        else:
-            assert len(snapshot.view.segments) > 1, "the comparison is meant for several segments"
-            assert any(segment.living() is not None for segment in snapshot.view.segments), (
-                "and for dead rows"
+            assert points.count(dead), (
+                "the comparison is meant for points that are gone"
             )
+        else:
+            assert len(snapshot.view.segments) > 1, (
+                "the comparison is meant for several segments"
+            )
+            assert any(
+                segment.living() is not None for segment in snapshot.view.segments
+            ), "and for dead rows"
         yield snapshot, naive_snapshot(root, corpus.settings)
 
 
@@ -365,7 +491,10 @@ def test_filters_against_a_reading_row_by_row(both):
         chosen = random_filter(dice)
         expected = oracle.allow(chosen)
         allowed = snapshot.allow(chosen)
-        assert (allowed.chunks, allowed.documents) == (expected.chunks, expected.documents), str(chosen)
+        assert (allowed.chunks, allowed.documents) == (
+            expected.chunks,
+            expected.documents,
+        ), str(chosen)
         positions = {oracle.by_key[key].position for key in expected.rows}
         assert set(meaning(snapshot, "alpha", allowed)) == positions, str(chosen)
 
@@ -378,11 +507,25 @@ def test_what_is_counted_under_a_filter_against_a_reading_row_by_row(both):
         chosen = random_filter(dice)
         rows = [oracle.by_key[key] for key in oracle.allow(chosen).rows]
         allowed = snapshot.allow(chosen)
-        assert {facts.path for facts in snapshot.facts_of(allowed)} == {row.document.path for row in rows}
-        types = Counter(kind for kind, _ in {(row.chunk.chunk_type, row.document.path) for row in rows})
-        spoken = {(row.chunk.language, row.document.path) for row in rows if row.chunk.language}
-        assert snapshot.kinds(allowed) == (types, Counter(name for name, _ in spoken)), str(chosen)
-    aliases = {path: document.front.aliases for path, document in oracle.documents.items()}
+        assert {facts.path for facts in snapshot.facts_of(allowed)} == {
+            row.document.path for row in rows
+        }
+        types = Counter(
+            kind
+            for kind, _ in {(row.chunk.chunk_type, row.document.path) for row in rows}
+        )
+        spoken = {
+            (row.chunk.language, row.document.path)
+            for row in rows
+            if row.chunk.language
+        }
+        assert snapshot.kinds(allowed) == (
+            types,
+            Counter(name for name, _ in spoken),
+        ), str(chosen)
+    aliases = {
+        path: document.front.aliases for path, document in oracle.documents.items()
+    }
     assert snapshot.aliases(sorted(aliases)) == aliases
 
 
@@ -409,7 +552,9 @@ def test_coverage_against_the_formula(both):
         places = [oracle.by_key[key].position for key in sorted(expected.rows)]
         wanted = dice.choices(places, k=25) if places else []
         found = list(snapshot.coverage(terms, wanted, snapshot.allow(chosen)))
-        assert found == pytest.approx(list(oracle.coverage(terms, wanted, expected)), rel=1e-12)
+        assert found == pytest.approx(
+            list(oracle.coverage(terms, wanted, expected)), rel=1e-12
+        )
 
 
 def test_a_field_that_counts_for_nothing_covers_nothing(tmp_path):
@@ -421,24 +566,37 @@ def test_a_field_that_counts_for_nothing_covers_nothing(tmp_path):
         oracle = naive_snapshot(tmp_path, test_settings(tmp_path, **flags))
         with opened(open_corpus(tmp_path, **flags)) as snapshot:
             for each in (snapshot, oracle):
-                assert list(each.coverage(["zebra"], places, each.allow(f.EVERYTHING))) == expected
+                assert (
+                    list(each.coverage(["zebra"], places, each.allow(f.EVERYTHING)))
+                    == expected
+                )
 
 
 def test_meaning_against_a_full_sort(both):
     snapshot, oracle = both
-    for seed, query in enumerate(("alpha", "retry cache token", "unheard of", "docs api draft")):
+    for seed, query in enumerate(
+        ("alpha", "retry cache token", "unheard of", "docs api draft")
+    ):
         chosen = random_filter(random.Random(seed))
         expected = meaning(oracle, query, oracle.allow(chosen))
         for depth in (1, 7, ALL):
             found = meaning(snapshot, query, snapshot.allow(chosen), depth)
-            assert found == pytest.approx({place: expected[place] for place in found}, abs=1e-12)
+            assert found == pytest.approx(
+                {place: expected[place] for place in found}, abs=1e-12
+            )
             nearest = sorted(found.values(), reverse=True)[:depth]
-            assert nearest == pytest.approx(sorted(expected.values(), reverse=True)[:depth], abs=1e-12)
+            assert nearest == pytest.approx(
+                sorted(expected.values(), reverse=True)[:depth], abs=1e-12
+            )
 
 
 def test_a_score_by_hand(tmp_path):
     """R002-012: one small corpus, its scores worked out on paper."""
-    files = {"a.txt": "alpha alpha beta", "b.txt": "beta gamma", "c.txt": "delta delta delta delta"}
+    files = {
+        "a.txt": "alpha alpha beta",
+        "b.txt": "beta gamma",
+        "c.txt": "delta delta delta delta",
+    }
     with opened(open_corpus(write_files(tmp_path, files))) as snapshot:
         found = worded(snapshot, ["alpha"], snapshot.allow(f.EVERYTHING))
     # "alpha" stands twice in a body of three terms; a title ("a.txt" is "txt" alone) has no part in it.
@@ -458,7 +616,9 @@ def test_every_field_weight_changes_scores_as_the_formula_says(field, tmp_path):
     write_files(tmp_path, files)
     seen = []
     for boost in (0.0, 1.0, 7.5):
-        flags = {f"fields__{name}": 0.0 for name in words.WORD_FIELDS} | {f"fields__{field}": boost}
+        flags = {f"fields__{name}": 0.0 for name in words.WORD_FIELDS} | {
+            f"fields__{field}": boost
+        }
         with opened(open_corpus(tmp_path, **flags)) as snapshot:
             oracle = naive_snapshot(tmp_path, test_settings(tmp_path, **flags))
             found = worded(snapshot, ["alpha"], snapshot.allow(f.EVERYTHING))
@@ -518,7 +678,12 @@ def test_nearest_is_a_full_sort(kind, width):
     dice = np.random.default_rng(width)
     rows = vectors_of(kind, 600, width, seed=width)
     arrays = vectors.encode(rows)
-    queries = [rows[3], -rows[5], unit(dice.standard_normal((1, width)))[0], unit(np.ones((1, width)))[0]]
+    queries = [
+        rows[3],
+        -rows[5],
+        unit(dice.standard_normal((1, width)))[0],
+        unit(np.ones((1, width)))[0],
+    ]
     for query in queries:
         exact = rows.astype(np.float64) @ query.astype(np.float64)
         for share in (None, 0.9, 0.3, 0.01, 0.0):
@@ -538,10 +703,14 @@ def _check_nearest(arrays, query, mask, depth, exact):
         edge = np.sort(exact[eligible])[-depth]
         surely = eligible[exact[eligible] > edge + 1e-12]
         assert set(surely) <= set(found), "one of the best is missing"
-        assert exact[found].min() >= edge - 1e-12, "one that is not among the best is here"
+        assert exact[found].min() >= edge - 1e-12, (
+            "one that is not among the best is here"
+        )
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 9, 16, 127, 128, 129, 255, 256, 384, 1000])
+@pytest.mark.parametrize(
+    "width", [1, 2, 3, 7, 8, 9, 16, 127, 128, 129, 255, 256, 384, 1000]
+)
 def test_a_row_scores_the_same_whatever_is_scored_beside_it(width):
     """R000-036: to the last bit, alone, in any company, in any order, from any part of memory."""
     dice = np.random.default_rng(width)
@@ -554,7 +723,9 @@ def test_a_row_scores_the_same_whatever_is_scored_beside_it(width):
     shuffled = dice.permutation(500)
     moved = vectors.score(np.ascontiguousarray(rows[shuffled]), np.arange(500), query)
     assert moved.tobytes() == whole[shuffled].tobytes()
-    odd = np.frombuffer(b"1234" + rows.tobytes(), np.float32, offset=4).reshape(rows.shape)
+    odd = np.frombuffer(b"1234" + rows.tobytes(), np.float32, offset=4).reshape(
+        rows.shape
+    )
     assert vectors.score(odd, np.arange(500), query).tobytes() == whole.tobytes()
 
 
@@ -572,10 +743,19 @@ def test_nearest_scores_do_not_depend_on_mask_or_depth():
 
 def test_of_equal_rows_the_earlier_stay():
     """Equal scores at the edge go by path and position, which is the order of rows."""
-    rows = np.repeat(unit(np.random.default_rng(3).standard_normal((1, 64))), 50, axis=0)
+    rows = np.repeat(
+        unit(np.random.default_rng(3).standard_normal((1, 64))), 50, axis=0
+    )
     mask = np.arange(50) % 2 == 1
-    assert vectors.nearest(vectors.encode(rows), rows[0], None, 7)[0].tolist() == list(range(7))
-    assert vectors.nearest(vectors.encode(rows), rows[0], mask, 4)[0].tolist() == [1, 3, 5, 7]
+    assert vectors.nearest(vectors.encode(rows), rows[0], None, 7)[0].tolist() == list(
+        range(7)
+    )
+    assert vectors.nearest(vectors.encode(rows), rows[0], mask, 4)[0].tolist() == [
+        1,
+        3,
+        5,
+        7,
+    ]
 
 
 def test_best_against_a_full_sort():
@@ -604,8 +784,12 @@ def test_a_reader_that_stays_open_follows_merges(tmp_path):
             counts.append(len(snapshot.view.segments))
             oracle = naive_snapshot(root, corpus.settings)
             for chosen in (f.EVERYTHING, ~f.File(("n3.md",)), f.Path(("n*",))):
-                found = worded(snapshot, [f"marker{number}", "alpha"], snapshot.allow(chosen))
-                expected = worded(oracle, [f"marker{number}", "alpha"], oracle.allow(chosen))
+                found = worded(
+                    snapshot, [f"marker{number}", "alpha"], snapshot.allow(chosen)
+                )
+                expected = worded(
+                    oracle, [f"marker{number}", "alpha"], oracle.allow(chosen)
+                )
                 assert found == pytest.approx(expected, rel=1e-5), number
     corpus.close()
     assert min(counts[10:]) < max(counts), "there were merges"
@@ -624,7 +808,9 @@ def test_a_snapshot_does_not_change_while_it_is_held(tmp_path):
         write_files(root, {"new.md": "# New\n\nalpha"})
         corpus.refresh()
         held.view.allowed.clear()
-        assert [meaning(held, "alpha", held.allow(chosen)) for chosen in filters] == before
+        assert [
+            meaning(held, "alpha", held.allow(chosen)) for chosen in filters
+        ] == before
         assert held.state.documents == len(files)
     with corpus._reader.snapshot() as after:
         oracle = naive_snapshot(root, corpus.settings)
@@ -636,7 +822,10 @@ def test_a_snapshot_does_not_change_while_it_is_held(tmp_path):
 
 def test_what_a_later_generation_learnt_does_not_reach_an_earlier_one(tmp_path):
     """R000-053: a thread on an older snapshot must not see an excluded file because it is deleted since."""
-    root = write_files(tmp_path, {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta", "c.md": "# C\n\ngamma"})
+    root = write_files(
+        tmp_path,
+        {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta", "c.md": "# C\n\ngamma"},
+    )
     corpus = open_corpus(root)
     unwanted = ~f.File(("a.md",))
 
@@ -644,25 +833,36 @@ def test_what_a_later_generation_learnt_does_not_reach_an_earlier_one(tmp_path):
         (root / "a.md").unlink()
         corpus.refresh()
         with corpus._reader.snapshot() as snapshot:
-            assert set(meaning(snapshot, "alpha", snapshot.allow(unwanted))) == {("b.md", 0), ("c.md", 0)}
+            assert set(meaning(snapshot, "alpha", snapshot.allow(unwanted))) == {
+                ("b.md", 0),
+                ("c.md", 0),
+            }
 
     with corpus._reader.snapshot() as earlier:
         _in_a_thread(later)
-        assert set(meaning(earlier, "alpha", earlier.allow(unwanted))) == {("b.md", 0), ("c.md", 0)}
+        assert set(meaning(earlier, "alpha", earlier.allow(unwanted))) == {
+            ("b.md", 0),
+            ("c.md", 0),
+        }
         assert ("a.md", 0) in meaning(earlier, "alpha", earlier.allow(f.EVERYTHING))
     corpus.close()
 
 
 def test_a_thread_that_is_late_opens_its_own_generation(tmp_path, monkeypatch):
     """A transaction begun before a deletion, whose segments are opened after a later one's."""
-    root = write_files(tmp_path, {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta", "c.md": "# C\n\ngamma"})
+    root = write_files(
+        tmp_path,
+        {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta", "c.md": "# C\n\ngamma"},
+    )
     corpus = open_corpus(root)
     unwanted = ~f.File(("a.md",))
     reader, real, late = corpus._reader, corpus._reader._current, [True]
 
     def current(connection):
         if late.pop() if late else False:
-            store.facts(connection)  # from here on this transaction sees the generation of now
+            database.facts(
+                connection
+            )  # from here on this transaction sees the generation of now
             _in_a_thread(later)
         return real(connection)
 
@@ -675,7 +875,10 @@ def test_a_thread_that_is_late_opens_its_own_generation(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_current", current)
     with reader.snapshot() as earlier:
         assert earlier.state.documents == 3
-        assert set(meaning(earlier, "alpha", earlier.allow(unwanted))) == {("b.md", 0), ("c.md", 0)}
+        assert set(meaning(earlier, "alpha", earlier.allow(unwanted))) == {
+            ("b.md", 0),
+            ("c.md", 0),
+        }
     corpus.close()
 
 
@@ -698,11 +901,15 @@ def test_what_is_pending_is_read_anew(tmp_path):
     before = corpus.search("alpha").index
     corpus.refresh()
     after = corpus.search("alpha").index
-    connection = store.open_writer(corpus.directory)
-    store.set_facts(connection, {"pending": 3})
+    connection = database.open_writer(corpus.directory)
+    database.set_facts(connection, {"pending": 3})
     connection.close()
     assert corpus.search("alpha").index.pending_files == 3
-    assert (before.generation, before.pending_files, after.pending_files) == (after.generation, 0, 0)
+    assert (before.generation, before.pending_files, after.pending_files) == (
+        after.generation,
+        0,
+        0,
+    )
     corpus.close()
 
 
@@ -750,9 +957,13 @@ def test_embedding_includes_header_path(tmp_path):
     body = "# Search\n\n## Fusion Algorithm\n\nConfiguration options..."
     root = write_files(tmp_path, {"a.md": body, "b.txt": "No heading here."})
     _indexed_with(recording, root).close()
-    passage = "Search > Fusion Algorithm\n\n## Fusion Algorithm\n\nConfiguration options..."
+    passage = (
+        "Search > Fusion Algorithm\n\n## Fusion Algorithm\n\nConfiguration options..."
+    )
     assert passage in recording.texts
-    assert "b.txt\n\nNo heading here." in recording.texts  # its title stands in for headings
+    assert (
+        "b.txt\n\nNo heading here." in recording.texts
+    )  # its title stands in for headings
 
 
 def test_the_same_text_under_two_headings_has_two_vectors(tmp_path):
@@ -760,19 +971,24 @@ def test_the_same_text_under_two_headings_has_two_vectors(tmp_path):
     same = "Options are set in the configuration file."
     root = write_files(
         tmp_path,
-        {"a.md": f"# Cache\n\n### Options\n\n{same}", "b.md": f"# Retry\n\n### Options\n\n{same}"},
+        {
+            "a.md": f"# Cache\n\n### Options\n\n{same}",
+            "b.md": f"# Retry\n\n### Options\n\n{same}",
+        },
     )
     with _indexed_with(Recording(), root) as corpus:
         found = corpus.search("cache options").results
         with corpus._reader.snapshot() as snapshot:
             folder = snapshot.view.segments[0].record.folder
-            stored = map_arrays(corpus.directory / "segments" / folder / "vectors.bin")["full"]
+            stored = map_arrays(corpus.directory / "segments" / folder / "vectors.bin")[
+                "full"
+            ]
     assert found[0].header_path.startswith("Cache")
     assert len({row.tobytes() for row in stored}) == len(stored)
 
 
 def test_chunk_types_are_known_to_the_row_codes():
     """R002-011: every chunk type can be stored and asked for."""
-    from tamis.engine.embedded.segment import row_codes
+    from tamis.index.embedded.segment import row_codes
 
     assert len({row_codes(kind, None) for kind in CHUNK_TYPES}) == len(CHUNK_TYPES)

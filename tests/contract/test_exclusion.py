@@ -164,7 +164,10 @@ class Shelf:
         self.opened: dict[tuple[frozenset[str], str], Corpus] = {}
 
     def write(self, name: str, files: dict[str, str]) -> Path:
-        root = write_files(self.folder / name, {path: text_of(path, own) for path, own in files.items()})
+        root = write_files(
+            self.folder / name,
+            {path: text_of(path, own) for path, own in files.items()},
+        )
         root.mkdir(exist_ok=True)
         for file in root.rglob("*"):
             os.utime(file, (1_770_000_000, 1_770_000_000))
@@ -198,8 +201,15 @@ def shelf(tmp_path_factory) -> Iterator[Shelf]:
 def comparable(found: Found) -> dict[str, Any]:
     """All that an answer says, without where the index lies and what it holds besides."""
     answer = found.to_dict()
-    results = [{k: v for k, v in result.items() if k != "file_path"} for result in answer["results"]]
-    stats = {name: count for name, count in answer["stats"].items() if name != "excluded_documents"}
+    results = [
+        {k: v for k, v in result.items() if k != "file_path"}
+        for result in answer["results"]
+    ]
+    stats = {
+        name: count
+        for name, count in answer["stats"].items()
+        if name != "excluded_documents"
+    }
     return {"results": results, "stats": stats, "query_type": answer["query_type"]}
 
 
@@ -227,14 +237,27 @@ def test_an_excluded_file_is_not_there(form, lanes, shelf):
     best = "alpha " + " ".join(ANIMALS[path] for path in sorted(files))
     for stage, arguments in STAGES.items():
         # No file has every animal, so none is a good answer to that; one has the first.
-        question = best if stage != "threshold" else f"alpha {ANIMALS[min(files - ARCHIVED or files)]}"
+        question = (
+            best
+            if stage != "threshold"
+            else f"alpha {ANIMALS[min(files - ARCHIVED or files)]}"
+        )
         # Archived ones come later, by their penalty, but they come.
-        shown = paths(whole.search(question, limit=100 if files <= ARCHIVED else 5, **arguments))
+        shown = paths(
+            whole.search(question, limit=100 if files <= ARCHIVED else 5, **arguments)
+        )
         assert shown & files or (files <= ARCHIVED and stage != "archived shown"), stage
         for limit in (1, 5, 100):
-            found = whole.search(question, limit=limit, excluded_files=[shelf.typed(written)], **arguments)
+            found = whole.search(
+                question,
+                limit=limit,
+                excluded_files=[shelf.typed(written)],
+                **arguments,
+            )
             assert not paths(found) & files, stage
-            assert comparable(found) == comparable(part.search(question, limit=limit, **arguments)), stage
+            assert comparable(found) == comparable(
+                part.search(question, limit=limit, **arguments)
+            ), stage
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -247,7 +270,12 @@ def test_answers_are_full_while_enough_is_left(form, lanes, shelf):
     eligible = {"plain": sum(map(passages_in, left)), "unique": len(left)}
     for stage, most in eligible.items():
         for limit in (1, 5, most - 1, most, most + 1):
-            found = whole.search("alpha", limit=limit, excluded_files=[shelf.typed(written)], **STAGES[stage])
+            found = whole.search(
+                "alpha",
+                limit=limit,
+                excluded_files=[shelf.typed(written)],
+                **STAGES[stage],
+            )
             assert len(found.results) == min(limit, most)
             assert found.stats["eligible_documents"] == len(left)
             assert found.stats["excluded_documents"] == len(ANIMALS) - len(left)
@@ -258,7 +286,9 @@ def test_what_names_no_file_here_excludes_nothing(form, shelf):
     """R000-010, R000-041, R000-044, C33: exact, case-sensitive, and no error for a path elsewhere."""
     whole = shelf.without(set(), "both")
     plain = whole.search("alpha", limit=100)
-    found = whole.search("alpha", limit=100, excluded_files=[shelf.typed(FOREIGN[form])])
+    found = whole.search(
+        "alpha", limit=100, excluded_files=[shelf.typed(FOREIGN[form])]
+    )
     assert comparable(found) == comparable(plain)
     assert found.stats["excluded_documents"] == len(ARCHIVED)
 
@@ -276,7 +306,9 @@ def test_several_forms_together(lanes, shelf):
     )
     assert paths(found) == left
     part = shelf.without(gone, lanes)
-    assert comparable(found) == comparable(part.search("alpha", limit=100, exclude_archived=False))
+    assert comparable(found) == comparable(
+        part.search("alpha", limit=100, exclude_archived=False)
+    )
 
 
 # --- Lists ---------------------------------------------------------------------------------------
@@ -292,23 +324,34 @@ def test_an_empty_list_is_none(empty, stage, lanes, shelf):
     lists = ("excluded_files", "exclude_patterns", "include_patterns", "under", "tags", "chunk_types",
              "languages")  # fmt: skip
     for name in lists:
-        assert in_bytes(whole.search("alpha hedgehog", **STAGES[stage], **{name: empty})) == in_bytes(plain)
+        assert in_bytes(
+            whole.search("alpha hedgehog", **STAGES[stage], **{name: empty})
+        ) == in_bytes(plain)
     every = dict.fromkeys(lists, empty)
-    assert in_bytes(whole.search("alpha hedgehog", **STAGES[stage], **every)) == in_bytes(plain)
+    assert in_bytes(
+        whole.search("alpha hedgehog", **STAGES[stage], **every)
+    ) == in_bytes(plain)
 
 
-@pytest.mark.parametrize("entry", ["", " ", ".", "./", "/", "..", "\\", "{root}", "{root}/docs/.."])
+@pytest.mark.parametrize(
+    "entry", ["", " ", ".", "./", "/", "..", "\\", "{root}", "{root}/docs/.."]
+)
 def test_an_entry_that_names_nothing_is_an_error(entry, shelf):
     """C16: alone or among others; never a crash, never silence."""
     whole = shelf.without(set(), "both")
-    for entries in ([shelf.typed(entry)], ["README.md", shelf.typed(entry)], shelf.typed(entry)):
+    for entries in (
+        [shelf.typed(entry)],
+        ["README.md", shelf.typed(entry)],
+        shelf.typed(entry),
+    ):
         with pytest.raises(BadFilter, match="names no file") as caught:
             whole.search("alpha", excluded_files=entries)
         assert caught.value.hint
 
 
 @pytest.mark.parametrize(
-    "wrong", [3, True, {"README.md": 1}, [None], ["README.md", 3], [["README.md"]], b"x"]
+    "wrong",
+    [3, True, {"README.md": 1}, [None], ["README.md", 3], [["README.md"]], b"x"],
 )
 def test_what_is_no_list_of_texts_is_an_error(wrong, shelf):
     """R000-027: a list of strings."""
@@ -320,7 +363,9 @@ def test_what_is_no_list_of_texts_is_an_error(wrong, shelf):
 def test_one_text_is_a_list_of_one(shelf):
     whole = shelf.without(set(), "both")
     listed = whole.search("alpha", excluded_files=["docs/api.md"])
-    assert in_bytes(whole.search("alpha", excluded_files="docs/api.md")) == in_bytes(listed)
+    assert in_bytes(whole.search("alpha", excluded_files="docs/api.md")) == in_bytes(
+        listed
+    )
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -332,7 +377,9 @@ def test_ten_thousand_entries(lanes, shelf):
     names.append(str(shelf.root / "README.md"))
     found = whole.search("alpha hedgehog aardvark", limit=100, excluded_files=names)
     part = shelf.without({"docs/api.md", "README.md"}, lanes)
-    assert comparable(found) == comparable(part.search("alpha hedgehog aardvark", limit=100))
+    assert comparable(found) == comparable(
+        part.search("alpha hedgehog aardvark", limit=100)
+    )
     with pytest.raises(UsageError, match="10,001") as caught:
         whole.search("alpha", excluded_files=[*names, "one more.md"])
     assert "10,000" in caught.value.hint
@@ -340,11 +387,19 @@ def test_ten_thousand_entries(lanes, shelf):
 
 def test_ten_thousand_patterns(shelf):
     whole = shelf.without(set(), "both")
-    patterns = [f"/nowhere/{number}-*.md" for number in range(9_998)] + ["docs/**", "!docs/api.md"]
+    patterns = [f"/nowhere/{number}-*.md" for number in range(9_998)] + [
+        "docs/**",
+        "!docs/api.md",
+    ]
     found = whole.search("alpha", limit=100, exclude_patterns=patterns)
     assert (
         paths(found)
-        == {path for path in ANIMALS if not path.startswith("docs/") or path == "docs/api.md"} - ARCHIVED
+        == {
+            path
+            for path in ANIMALS
+            if not path.startswith("docs/") or path == "docs/api.md"
+        }
+        - ARCHIVED
     )
 
 
@@ -356,7 +411,10 @@ def test_all_relevant_documents_excluded(stage, lanes, shelf):
     for excluded in (sorted(ANIMALS), [str(shelf.root / path) for path in ANIMALS]):
         found = whole.search("alpha", limit=5, excluded_files=excluded, **STAGES[stage])
         assert found.results == ()
-        assert (found.stats["original_count"], found.stats["eligible_documents"]) == (0, 0)
+        assert (found.stats["original_count"], found.stats["eligible_documents"]) == (
+            0,
+            0,
+        )
         assert found.stats["excluded_documents"] == len(ANIMALS)
         assert any("lets no document through" in hint for hint in found.hints)
     found = whole.search("hedgehog", excluded_files=["docs/api.md"], **STAGES[stage])
@@ -380,7 +438,9 @@ ODD_NAMES = [
 def odd(tmp_path_factory) -> Iterator[Corpus]:
     root = tmp_path_factory.mktemp("odd").resolve() / "e\u0301t\u00e9 odd"
     files = {name: f"alpha number {at}" for at, name in enumerate(ODD_NAMES)}
-    with open_corpus(write_files(root, files), ignore__default_exclusions=False) as corpus:
+    with open_corpus(
+        write_files(root, files), ignore__default_exclusions=False
+    ) as corpus:
         yield corpus
 
 
@@ -394,7 +454,9 @@ def test_the_path_of_a_result_excludes_it(name, odd):
     for form in (result.path, result.file_path, f"./{result.path}"):
         left = paths(odd.search("alpha", limit=100, excluded_files=[form]))
         assert name not in left, form
-        if "/" in form:  # a path, so that file alone (or its double but for blanks and accents)
+        if (
+            "/" in form
+        ):  # a path, so that file alone (or its double but for blanks and accents)
             assert len(left) == len(ODD_NAMES) - 1, form
 
 
@@ -433,7 +495,10 @@ PATTERNS: dict[str, list[str]] = {
     "a blank": ["my\\ notes.md"],
     "a bare blank": ["my notes.md"],
     "a comment and a pattern": ["\\#none", "Makefile"],
-    "accents in both spellings": ["caf\u00e9.md", "cafe\u0301.md"],  # to git they are two names
+    "accents in both spellings": [
+        "caf\u00e9.md",
+        "cafe\u0301.md",
+    ],  # to git they are two names
     "case": ["readme.MD"],
     "the archive": ["archive/"],
     "nothing at all": ["nowhere/**"],
@@ -445,10 +510,29 @@ PATTERNS: dict[str, list[str]] = {
 def taken_by_git(root: Path, patterns: list[str]) -> set[str]:
     """The files that git would ignore under a .gitignore of these lines."""
     (root / ".gitignore").write_text("\n".join(patterns) + "\n", encoding="utf-8")
-    environment = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
-    command = ["git", "-c", "core.quotepath=false", "check-ignore", "--no-index", "--stdin", "-z"]
+    environment = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "PATH": os.environ["PATH"],
+    }
+    command = [
+        "git",
+        "-c",
+        "core.quotepath=false",
+        "check-ignore",
+        "--no-index",
+        "--stdin",
+        "-z",
+    ]
     asked = "\0".join(ANIMALS).encode()
-    ended = subprocess.run(command, cwd=root, input=asked, env=environment, capture_output=True, check=False)
+    ended = subprocess.run(
+        command,
+        cwd=root,
+        input=asked,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
     assert ended.returncode in (0, 1), ended.stderr
     return set(filter(None, ended.stdout.decode().split("\0")))
 
@@ -456,7 +540,11 @@ def taken_by_git(root: Path, patterns: list[str]) -> set[str]:
 @pytest.fixture(scope="module")
 def ask_git(tmp_path_factory) -> Callable[[list[str]], set[str]]:
     root = write_files(tmp_path_factory.mktemp("git"), dict.fromkeys(ANIMALS, ""))
-    environment = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
+    environment = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "PATH": os.environ["PATH"],
+    }
     subprocess.run(["git", "init", "-q"], cwd=root, env=environment, check=True)
     return lambda patterns: taken_by_git(root, patterns)
 
@@ -470,23 +558,36 @@ def test_patterns_select_what_git_would_ignore(kind, shelf, ask_git):
     whole = shelf.without(set(), "both")
     excluded = whole.search("alpha", limit=100, exclude_patterns=patterns)
     assert paths(excluded) == set(ANIMALS) - taken - ARCHIVED
-    shown = whole.search("alpha", limit=100, exclude_patterns=patterns, exclude_archived=False)
+    shown = whole.search(
+        "alpha", limit=100, exclude_patterns=patterns, exclude_archived=False
+    )
     assert paths(shown) == set(ANIMALS) - taken
     included = whole.search("alpha", limit=100, include_patterns=patterns)
     assert paths(included) == taken
-    both = whole.search("alpha", limit=100, include_patterns=patterns, exclude_patterns=["docs/", "*.txt"])
+    both = whole.search(
+        "alpha",
+        limit=100,
+        include_patterns=patterns,
+        exclude_patterns=["docs/", "*.txt"],
+    )
     assert paths(both) == taken - ask_git(["docs/", "*.txt"])
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("kind", ["a suffix", "taken back", "not taken back from a folder", "everything but"])
+@pytest.mark.parametrize(
+    "kind", ["a suffix", "taken back", "not taken back from a folder", "everything but"]
+)
 def test_excluding_by_pattern_is_never_having_indexed(kind, lanes, shelf, ask_git):
     """C13: patterns obey the same law as names, in every lane and with every stage."""
     taken = ask_git(PATTERNS[kind])
     whole, part = shelf.without(set(), lanes), shelf.without(taken, lanes)
     for stage, arguments in STAGES.items():
-        found = whole.search("alpha hedgehog", exclude_patterns=PATTERNS[kind], **arguments)
-        assert comparable(found) == comparable(part.search("alpha hedgehog", **arguments)), stage
+        found = whole.search(
+            "alpha hedgehog", exclude_patterns=PATTERNS[kind], **arguments
+        )
+        assert comparable(found) == comparable(
+            part.search("alpha hedgehog", **arguments)
+        ), stage
 
 
 @pytest.mark.parametrize("entry", ["", "  ", "!", "/", "# a comment"])
@@ -507,8 +608,13 @@ def test_names_and_patterns_together(lanes, shelf):
         excluded_files=["README.md", "./api.txt"],
         exclude_patterns=["docs/", "!docs/api.md"],
     )
-    gone = {path for path in ANIMALS if path.startswith("docs/")} | {"README.md", "api.txt"}
-    assert comparable(found) == comparable(shelf.without(gone, lanes).search("alpha", limit=100))
+    gone = {path for path in ANIMALS if path.startswith("docs/")} | {
+        "README.md",
+        "api.txt",
+    }
+    assert comparable(found) == comparable(
+        shelf.without(gone, lanes).search("alpha", limit=100)
+    )
     assert paths(found) == set(ANIMALS) - gone - ARCHIVED
 
 
@@ -526,22 +632,38 @@ def test_the_index_is_the_one_that_was_opened(shelf):
 @pytest.mark.parametrize("lanes", LANES)
 def test_answers_are_full_where_one_file_has_all_the_best_passages(lanes, corpus_of):
     """R000-025, R000-054, R000-066: what a limit per document lets go of is made up for by other files."""
-    long = "".join(f"# Part {number}\n\nalpha alpha beta {number}\n\n" for number in range(150))
-    short = {f"s{number}.md": f"alpha and much else besides, {number}" for number in range(8)}
+    long = "".join(
+        f"# Part {number}\n\nalpha alpha beta {number}\n\n" for number in range(150)
+    )
+    short = {
+        f"s{number}.md": f"alpha and much else besides, {number}" for number in range(8)
+    }
     corpus = corpus_of(
-        {"long.md": long, "longer.md": long + "# End\n\nalpha\n"} | short, **SMALL, **LANES[lanes]
+        {"long.md": long, "longer.md": long + "# End\n\nalpha\n"} | short,
+        **SMALL,
+        **LANES[lanes],
     )
     for limit in (1, 5, 8, 9):
-        found = corpus.search("alpha beta", limit=limit, unique=True, excluded_files=["longer.md", "s0.md"])
+        found = corpus.search(
+            "alpha beta",
+            limit=limit,
+            unique=True,
+            excluded_files=["longer.md", "s0.md"],
+        )
         assert len(found.results) == min(limit, 8)
         assert len(paths(found)) == len(found.results)
         assert not paths(found) & {"longer.md", "s0.md"}
         assert "long.md" in paths(found)
 
 
-@pytest.mark.parametrize("written", ["caf\u00e9.*", "cafe\u0301.*", "/caf\u00e9.txt", "/cafe\u0301.txt"])
+@pytest.mark.parametrize(
+    "written", ["caf\u00e9.*", "cafe\u0301.*", "/caf\u00e9.txt", "/cafe\u0301.txt"]
+)
 def test_a_pattern_means_either_spelling_of_an_accent(written, odd):
     """C12: a name that the disk has decomposed does not slip through a pattern typed composed."""
     left = paths(odd.search("alpha", limit=100, exclude_patterns=[written]))
     assert "cafe\u0301.txt" not in left
-    assert paths(odd.search("alpha", limit=100, include_patterns=[written])) == set(ODD_NAMES) - left
+    assert (
+        paths(odd.search("alpha", limit=100, include_patterns=[written]))
+        == set(ODD_NAMES) - left
+    )

@@ -19,12 +19,15 @@ import pytest
 
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
-from tamis.engine.embedded import store
 from tamis.errors import IndexMissing, StorageFault
+from tamis.index.embedded import database
 from tamis.ingest import read as reading
 from tamis.ingest import walk as walking
 
-FILES = {f"d{number % 3}/f{number}.md": f"# F{number}\n\nalpha number{number} beta\n" for number in range(12)}
+FILES = {
+    f"d{number % 3}/f{number}.md": f"# F{number}\n\nalpha number{number} beta\n"
+    for number in range(12)
+}
 QUESTIONS = ("alpha", "number7 beta", "number3")
 
 
@@ -35,7 +38,10 @@ def corpus(tmp_path) -> Iterator[Corpus]:
 
 
 def answers(corpus: Corpus) -> list[Any]:
-    return [[each.to_dict() for each in corpus.search(asked, limit=50).results] for asked in QUESTIONS]
+    return [
+        [each.to_dict() for each in corpus.search(asked, limit=50).results]
+        for asked in QUESTIONS
+    ]
 
 
 def rebuilt(corpus: Corpus, aside: Path) -> list[Any]:
@@ -44,7 +50,9 @@ def rebuilt(corpus: Corpus, aside: Path) -> list[Any]:
         return answers(anew)
 
 
-def failing(real: Callable[..., Any], code: int, when: Callable[[int], bool]) -> Callable[..., Any]:
+def failing(
+    real: Callable[..., Any], code: int, when: Callable[[int], bool]
+) -> Callable[..., Any]:
     """A call of the system that fails at some of the times that it is made."""
     calls = [0]
 
@@ -65,18 +73,25 @@ def test_an_index_that_is_thrown_away_while_it_is_opened(corpus, monkeypatch):
     def too_late(place: Path) -> None:
         (place / "index.db").unlink()
 
-    monkeypatch.setattr(store, "_check_links", too_late)
+    monkeypatch.setattr(database, "_check_links", too_late)
     with pytest.raises(IndexMissing):
-        store.open_reader(directory)
+        database.open_reader(directory)
 
 
 @pytest.mark.parametrize("at", range(1, 7))
 @pytest.mark.parametrize("again", ["refresh", "rebuild"])
-def test_a_disk_that_fails_while_it_is_written(corpus, tmp_path, monkeypatch, at, again):
+def test_a_disk_that_fails_while_it_is_written(
+    corpus, tmp_path, monkeypatch, at, again
+):
     before = answers(corpus)
-    write_files(corpus.root, {"d0/f0.md": "# F0\n\nalpha otherwise", "new.md": "# New\n\nalpha new"})
+    write_files(
+        corpus.root,
+        {"d0/f0.md": "# F0\n\nalpha otherwise", "new.md": "# New\n\nalpha new"},
+    )
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing(os.fsync, errno.EIO, lambda call: call == at))
+        patch.setattr(
+            os, "fsync", failing(os.fsync, errno.EIO, lambda call: call == at)
+        )
         with pytest.raises(StorageFault, match="the disk reported an error") as fault:
             getattr(corpus, again)()
     assert "check the disk" in fault.value.hint
@@ -91,7 +106,7 @@ def test_a_disk_that_fails_while_the_index_is_read(corpus, monkeypatch):
     with Corpus(corpus.root, corpus.directory, corpus.settings) as other:
         with monkeypatch.context() as patch:
             broken = failing(lambda file: None, errno.EIO, lambda call: True)
-            patch.setattr("tamis.engine.embedded.segment.map_arrays", broken)
+            patch.setattr("tamis.index.embedded.segment.map_arrays", broken)
             with pytest.raises(StorageFault, match="cannot read the index") as fault:
                 other.search("alpha")
             assert "your files are untouched" in fault.value.hint
@@ -111,7 +126,9 @@ def test_a_file_that_the_disk_does_not_give(corpus, tmp_path, monkeypatch):
 
         patch.setattr(reading, "_bytes", broken)
         report = corpus.rebuild()
-    assert [(each.path, each.reason) for each in report.skipped] == [("d1/f7.md", "unreadable")]
+    assert [(each.path, each.reason) for each in report.skipped] == [
+        ("d1/f7.md", "unreadable")
+    ]
     assert report.indexed == len(FILES) - 1
     corpus.refresh()
     assert answers(corpus) == before == rebuilt(corpus, tmp_path / "aside")
@@ -131,8 +148,12 @@ def test_a_folder_that_closes_in_mid_walk(corpus, tmp_path, monkeypatch, code):
 
         patch.setattr(walking.os, "scandir", scandir)
         report = corpus.refresh()
-    assert [(each.path, each.reason) for each in report.skipped] == [("d1/", "unreadable")]
-    assert {each.path.split("/")[0] for each in corpus.search("alpha", limit=50).results} == {"d0", "d2"}
+    assert [(each.path, each.reason) for each in report.skipped] == [
+        ("d1/", "unreadable")
+    ]
+    assert {
+        each.path.split("/")[0] for each in corpus.search("alpha", limit=50).results
+    } == {"d0", "d2"}
     corpus.refresh()
     assert answers(corpus) == before == rebuilt(corpus, tmp_path / "aside")
 
@@ -155,7 +176,7 @@ def test_a_folder_that_goes_in_mid_walk(corpus, tmp_path, monkeypatch):
 # With -B: Python would leave half a compiled module behind, and trip over it ever after.
 LIMITED = """
 import resource, sys
-from tamis.doors.cli import main
+from tamis.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 main(sys.argv[2:])
 """
@@ -166,7 +187,10 @@ def test_a_limit_on_the_size_of_files(corpus, tmp_path, most):
     """Which ends a write in the middle, with an error that is neither a full disk's nor a broken one's."""
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     before = answers(corpus)
-    write_files(corpus.root, {f"more/m{n}.md": f"# M{n}\n\n" + "gamma delta " * 400 for n in range(30)})
+    write_files(
+        corpus.root,
+        {f"more/m{n}.md": f"# M{n}\n\n" + "gamma delta " * 400 for n in range(30)},
+    )
     command = [
         sys.executable,
         "-B",
@@ -179,9 +203,15 @@ def test_a_limit_on_the_size_of_files(corpus, tmp_path, most):
         "hashing",
         "-q",
     ]
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    kept = {
+        name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ
+    }
     done = subprocess.run(
-        command, capture_output=True, text=True, env=kept | {"HOME": str(tmp_path)}, timeout=120
+        command,
+        capture_output=True,
+        text=True,
+        env=kept | {"HOME": str(tmp_path)},
+        timeout=120,
     )
     assert done.returncode == 2
     assert "hint: " in done.stderr and "Traceback" not in done.stderr
@@ -208,7 +238,9 @@ def test_a_clock_that_jumps_in_mid_run(corpus, tmp_path, monkeypatch, jump):
         assert corpus.refresh().indexed == len(FILES)
     assert calls[0] > 5, "it jumped in the middle"
     assert answers(corpus) == rebuilt(corpus, tmp_path / "aside")
-    write_files(corpus.root, {"d0/f3.md": FILES["d0/f3.md"] + "delta\n"})  # as long as it was
+    write_files(
+        corpus.root, {"d0/f3.md": FILES["d0/f3.md"] + "delta\n"}
+    )  # as long as it was
     assert corpus.refresh().indexed == 1
     assert corpus.search("delta").results[0].path == "d0/f3.md"
     assert corpus.check(full=True).verdict == "healthy"
@@ -225,7 +257,10 @@ def test_files_from_the_future_and_from_before_all_time(corpus, tmp_path):
         (corpus.root / path).write_text(text, encoding="utf-8")
         os.utime(corpus.root / path, ns=(stamp, stamp))
     assert corpus.refresh().indexed == 2
-    assert {each.path for each in corpus.search("zeta", limit=2).results} == {"d0/f0.md", "d1/f1.md"}
+    assert {each.path for each in corpus.search("zeta", limit=2).results} == {
+        "d0/f0.md",
+        "d1/f1.md",
+    }
     assert answers(corpus) == rebuilt(corpus, tmp_path / "aside")
 
 
@@ -243,16 +278,27 @@ def test_a_lock_file_of_a_process_that_is_no_more(corpus):
 
 def test_two_processes_with_other_settings(corpus, tmp_path):
     """Each makes of the index what its own settings say; neither loses a document."""
-    texts = {f"long{n}.md": f"# L{n}\n\n" + f"alpha sentence number{n}. " * 60 for n in range(4)}
+    texts = {
+        f"long{n}.md": f"# L{n}\n\n" + f"alpha sentence number{n}. " * 60
+        for n in range(4)
+    }
     write_files(corpus.root, texts)
     corpus.refresh()
-    other_settings = test_settings(corpus.root, chunking__max_chars=300, chunking__overlap_chars=20)
+    other_settings = test_settings(
+        corpus.root, chunking__max_chars=300, chunking__overlap_chars=20
+    )
     with Corpus(corpus.root, corpus.directory, other_settings) as other:
         for mine, theirs in ((corpus, other), (other, corpus)):
-            found = [each for each in mine.check().findings if each.severity == "warning"]
-            assert [each.check for each in found] == ([] if mine is corpus else ["recipe"])
+            found = [
+                each for each in mine.check().findings if each.severity == "warning"
+            ]
+            assert [each.check for each in found] == (
+                [] if mine is corpus else ["recipe"]
+            )
             theirs.refresh()
-            (odd,) = [each for each in mine.check().findings if each.severity == "warning"]
+            (odd,) = [
+                each for each in mine.check().findings if each.severity == "warning"
+            ]
             assert odd.check == "recipe" and "tamis index" in odd.hint
             assert mine.state().documents == len(FILES) + len(texts)
             mine.refresh()

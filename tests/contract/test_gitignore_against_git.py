@@ -17,15 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from tamis.gitignore import Pattern
-from tamis.ingest.ignore import IgnoreOptions, Rules, Verdict, open_rules
+from tamis.gitignore.patterns import Pattern
+from tamis.gitignore.rules import IgnoreOptions, Rules, Verdict, open_rules
 
-CONFORMANCE = Path(__file__).parents[3] / "shared" / "data" / "conformance" / "gitignore"
+CONFORMANCE = (
+    Path(__file__).parents[3] / "shared" / "data" / "conformance" / "gitignore"
+)
 FUZZ_CASES = int(os.environ.get("TAMIS_FUZZ_CASES", "150"))
 BATCH = 75
 BARE = IgnoreOptions(default_exclusions=False, ignore_file="")
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed"
+)
 
 
 @dataclass
@@ -67,7 +71,9 @@ def write(directory: Path, case: Case) -> None:
     """Only directories need to be there: git takes a missing path for a file."""
     directory.mkdir(parents=True, exist_ok=True)
     for path, is_dir in case.paths.items():
-        (directory / path if is_dir else (directory / path).parent).mkdir(parents=True, exist_ok=True)
+        (directory / path if is_dir else (directory / path).parent).mkdir(
+            parents=True, exist_ok=True
+        )
     for below, text in case.gitignores.items():
         (directory / below).mkdir(parents=True, exist_ok=True)
         (directory / below / ".gitignore").write_bytes(os.fsencode(text))
@@ -82,12 +88,19 @@ def git_answers(top: Path, paths: list[str]) -> dict[str, Answer]:
     fields = list(map(os.fsdecode, run.stdout.split(b"\0")[:-1]))
     records = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=True)
     return {
-        path: (bool(source) and not pattern.startswith("!"), source, int(line or 0), pattern)
+        path: (
+            bool(source) and not pattern.startswith("!"),
+            source,
+            int(line or 0),
+            pattern,
+        )
         for source, line, pattern, path in records
     }
 
 
-def our_answers(root: Path, paths: dict[str, bool], options: IgnoreOptions = BARE) -> dict[str, Answer]:
+def our_answers(
+    root: Path, paths: dict[str, bool], options: IgnoreOptions = BARE
+) -> dict[str, Answer]:
     chains: dict[str, Rules | Verdict] = {"": open_rules(root, options)}
 
     def chain(directory: str) -> Rules | Verdict:
@@ -109,7 +122,9 @@ def our_answers(root: Path, paths: dict[str, bool], options: IgnoreOptions = BAR
         verdict = judge(path, is_dir)
         rule = verdict.rule
         answers[path] = (
-            (verdict.ignored, rule.source, rule.line, rule.pattern) if rule else (False, "", 0, "")
+            (verdict.ignored, rule.source, rule.line, rule.pattern)
+            if rule
+            else (False, "", 0, "")
         )
     return answers
 
@@ -127,8 +142,20 @@ def compare(top: Path, cases: dict[str, Case]) -> int:
             ignored, source, line, pattern = theirs[f"{name}/{path}"]
             expected = (ignored, source.removeprefix(f"{name}/"), line, pattern)
             if ours[path] != expected or case.expected.get(path, ignored) != ignored:
-                wrong.append((name, path + "/" * is_dir, "git", expected, "we", ours[path], case.gitignores))
-    assert not wrong, f"{len(wrong)} of {len(asked)} differ, such as:\n" + "\n".join(map(repr, wrong[:5]))
+                wrong.append(
+                    (
+                        name,
+                        path + "/" * is_dir,
+                        "git",
+                        expected,
+                        "we",
+                        ours[path],
+                        case.gitignores,
+                    )
+                )
+    assert not wrong, f"{len(wrong)} of {len(asked)} differ, such as:\n" + "\n".join(
+        map(repr, wrong[:5])
+    )
     return len(asked)
 
 
@@ -138,13 +165,17 @@ def compare(top: Path, cases: dict[str, Case]) -> int:
 def recorded(name: str) -> Path:
     path = CONFORMANCE / name
     if not path.exists():
-        pytest.skip(f"no recorded cases: {path.name} is not in ../shared/data/conformance/gitignore")
+        pytest.skip(
+            f"no recorded cases: {path.name} is not in ../shared/data/conformance/gitignore"
+        )
     return path
 
 
 def recorded_cases(name: str) -> dict[str, Case]:
     cases = {}
-    for number, line in enumerate(recorded(name).read_text(encoding="utf-8").splitlines()):
+    for number, line in enumerate(
+        recorded(name).read_text(encoding="utf-8").splitlines()
+    ):
         case = json.loads(line)
         for variant, entries in enumerate(trees(case["paths"])):
             cases[f"case{number}-{variant}"] = Case(
@@ -160,7 +191,9 @@ def trees(entries: list[dict]) -> list[list[dict]]:
     """A case may have one path as a file and as a directory: that takes two trees."""
     found: list[list[dict]] = []
     for entry in entries:
-        home = next((tree for tree in found if all(fits(entry, other) for other in tree)), None)
+        home = next(
+            (tree for tree in found if all(fits(entry, other) for other in tree)), None
+        )
         if home is None:
             found.append(home := [])
         home.append(entry)
@@ -192,7 +225,8 @@ def test_recorded_wildmatch_cases():
     wrong = [
         case
         for case in cases
-        if wildmatch(case["pattern"], case["text"]) != (case["wildmatch_pathname"] == "1")
+        if wildmatch(case["pattern"], case["text"])
+        != (case["wildmatch_pathname"] == "1")
     ]
     assert cases and not wrong
 
@@ -201,7 +235,9 @@ def wildmatch(glob: str, text: str) -> bool:
     """Git's matcher alone: a bracket round a literal first byte keeps its literal start empty."""
     if glob and glob[0] not in "*?[\\":
         glob = ("\\/" if glob[0] == "/" else f"[{glob[0]}]") + glob[1:]
-    return Pattern(glob, False, False, anchored=True, glob=glob).matches(text, is_dir=False)
+    return Pattern(glob, False, False, anchored=True, glob=glob).matches(
+        text, is_dir=False
+    )
 
 
 # --- All of a small world --------------------------------------------------------------
@@ -213,7 +249,11 @@ CLASSES = (
 
 
 def test_named_classes_hold_the_same_bytes(repository):
-    names = {f"x{os.fsdecode(bytes([byte]))}": False for byte in range(1, 256) if byte != ord("/")}
+    names = {
+        f"x{os.fsdecode(bytes([byte]))}": False
+        for byte in range(1, 256)
+        if byte != ord("/")
+    }
     cases = {
         f"{name}{number}": Case({"": f"x[{mark}[:{name}:]]\n"}, names)
         for name in CLASSES
@@ -227,7 +267,13 @@ ODDITIES = [
     # The literal start is compared alone and cut off, so the stars behind it open the pattern.
     (
         "lib/a**/b",
-        {"lib/ab": False, "lib/a/b": False, "lib/ax/b": False, "lib/ax/y/b": False, "lib/x/b": False},
+        {
+            "lib/ab": False,
+            "lib/a/b": False,
+            "lib/ax/b": False,
+            "lib/ax/y/b": False,
+            "lib/x/b": False,
+        },
     ),
     ("lib/a**", {"lib/a": False, "lib/ab": False, "lib/ab/c": False, "lib/b": False}),
     # An escaped slash is a slash, but `**` before it stands for one directory at least.
@@ -240,7 +286,9 @@ ODDITIES = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "paths"), ODDITIES, ids=[pattern for pattern, _ in ODDITIES])
+@pytest.mark.parametrize(
+    ("pattern", "paths"), ODDITIES, ids=[pattern for pattern, _ in ODDITIES]
+)
 def test_oddities(pattern, paths, repository):
     compare(repository, {"case": Case({"": pattern}, paths)})
 
@@ -280,9 +328,29 @@ def random_pattern(rng: random.Random, tree: dict[str, bool]) -> str:
         return "".join(rng.choice(NOISE) for _ in range(rng.randint(1, 9)))
     names = rng.choice(list(tree)).split("/")[-rng.randint(1, 4) :]
     body = "/".join(random_glob(rng, name) for name in names)
-    start = rng.choice(["", "", "", "/", "**/", "**", "*/", "!", "!", "!/", "!**/", "\\", " "])
+    start = rng.choice(
+        ["", "", "", "/", "**/", "**", "*/", "!", "!", "!/", "!**/", "\\", " "]
+    )
     end = rng.choice(
-        ["", "", "", "", "/", "/", "/*", "/**", "**", "*", " ", "\\ ", "  ", "\\", "\t", "/ ", "\r"]
+        [
+            "",
+            "",
+            "",
+            "",
+            "/",
+            "/",
+            "/*",
+            "/**",
+            "**",
+            "*",
+            " ",
+            "\\ ",
+            "  ",
+            "\\",
+            "\t",
+            "/ ",
+            "\r",
+        ]
     )
     return start + body + end
 
@@ -292,13 +360,29 @@ def random_glob(rng: random.Random, name: str) -> str:
         return "".join(random_piece(rng, character) for character in name)
     first, last = name[0], name[-1]
     return rng.choice(
-        [name, name, "*", "**", "***", "?", f"*{last}", f"{first}*", f"{first}**", f"[{name}", f"\\{name}"]
+        [
+            name,
+            name,
+            "*",
+            "**",
+            "***",
+            "?",
+            f"*{last}",
+            f"{first}*",
+            f"{first}**",
+            f"[{name}",
+            f"\\{name}",
+        ]
     )
 
 
 def random_piece(rng: random.Random, character: str) -> str:
     if rng.random() < 0.7:
-        return f"\\{character}" if character in "*?[\\ !#" and rng.random() < 0.7 else character
+        return (
+            f"\\{character}"
+            if character in "*?[\\ !#" and rng.random() < 0.7
+            else character
+        )
     c, d = character, rng.choice("abz-]\\!^.é")
     return rng.choice([
         "*", "?", "**", f"*{c}*", f"\\{c}", f"[{c}]", f"[{c}{d}]", f"[{d}{c}]", f"[!{d}]", f"[^{c}]",
@@ -310,7 +394,9 @@ def random_piece(rng: random.Random, character: str) -> str:
 
 def random_text(rng: random.Random, tree: dict[str, bool]) -> str:
     lines = [random_pattern(rng, tree) for _ in range(rng.choice([1, 2, 3, 5, 8]))]
-    lines += rng.choices(["", "# a comment", "   ", "!", "/", "*", "!*/", "!*"], k=rng.randint(0, 3))
+    lines += rng.choices(
+        ["", "# a comment", "   ", "!", "/", "*", "!*/", "!*"], k=rng.randint(0, 3)
+    )
     rng.shuffle(lines)
     line_end = "\r\n" if rng.random() < 0.15 else "\n"
     text = line_end.join(lines) + rng.choice(["", line_end])
@@ -319,7 +405,11 @@ def random_text(rng: random.Random, tree: dict[str, bool]) -> str:
 
 def below(directory: str, tree: dict[str, bool]) -> dict[str, bool]:
     start = f"{directory}/"
-    return {path.removeprefix(start): is_dir for path, is_dir in tree.items() if path.startswith(start)}
+    return {
+        path.removeprefix(start): is_dir
+        for path, is_dir in tree.items()
+        if path.startswith(start)
+    }
 
 
 def random_case(seed: int) -> Case:
@@ -327,13 +417,19 @@ def random_case(seed: int) -> Case:
     tree = random_tree(rng)
     directories = [path for path, is_dir in tree.items() if is_dir]
     chosen = rng.sample(directories, k=min(len(directories), rng.randint(0, 3)))
-    nested = {directory: random_text(rng, below(directory, tree) or {"a": False}) for directory in chosen}
+    nested = {
+        directory: random_text(rng, below(directory, tree) or {"a": False})
+        for directory in chosen
+    }
     return Case({"": random_text(rng, tree), **nested}, tree)
 
 
 @pytest.mark.parametrize("first", range(0, FUZZ_CASES, BATCH))
 def test_random_cases(first, repository):
-    cases = {f"case{seed}": random_case(seed) for seed in range(first, min(first + BATCH, FUZZ_CASES))}
+    cases = {
+        f"case{seed}": random_case(seed)
+        for seed in range(first, min(first + BATCH, FUZZ_CASES))
+    }
     compare(repository, cases)
 
 
@@ -341,33 +437,48 @@ def in_mixed_case(case: Case, seed: int) -> Case:
     rng = random.Random(f"case {seed}")
 
     def mixed(text: str) -> str:
-        return "".join(each.swapcase() if each.isascii() and rng.random() < 0.3 else each for each in text)
+        return "".join(
+            each.swapcase() if each.isascii() and rng.random() < 0.3 else each
+            for each in text
+        )
 
-    return replace(case, gitignores={folder: mixed(text) for folder, text in case.gitignores.items()})
+    return replace(
+        case,
+        gitignores={folder: mixed(text) for folder, text in case.gitignores.items()},
+    )
 
 
 @pytest.mark.parametrize("first", range(0, FUZZ_CASES, BATCH))
 def test_random_cases_where_case_does_not_count(first, repository):
     """As `git init` sets it on the usual disks of macOS."""
-    subprocess.run(["git", "config", "core.ignoreCase", "true"], cwd=repository, check=True)
+    subprocess.run(
+        ["git", "config", "core.ignoreCase", "true"], cwd=repository, check=True
+    )
     seeds = range(first, min(first + BATCH, FUZZ_CASES))
     cases = {f"case{seed}": in_mixed_case(random_case(seed), seed) for seed in seeds}
     compare(repository, cases)
 
 
 @pytest.mark.parametrize(
-    ("value", "ignored"), [("true", True), ("Yes", True), ("1", True), ("false", False), ("", False)]
+    ("value", "ignored"),
+    [("true", True), ("Yes", True), ("1", True), ("false", False), ("", False)],
 )
 def test_whose_word_on_case_counts(value, ignored, repository, tmp_path, monkeypatch):
     """The repository's own, and else the user's."""
     (repository / ".gitignore").write_text("*.LOG\n")
     configuration = tmp_path / "configuration"
-    subprocess.run(["git", "config", "-f", configuration, "core.ignoreCase", "true"], check=True)
-    subprocess.run(["git", "config", "core.ignoreCase", value], cwd=repository, check=True)
+    subprocess.run(
+        ["git", "config", "-f", configuration, "core.ignoreCase", "true"], check=True
+    )
+    subprocess.run(
+        ["git", "config", "core.ignoreCase", value], cwd=repository, check=True
+    )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
     assert git_answers(repository, ["a.log"])["a.log"][0] is ignored
     assert our_answers(repository, {"a.log": False})["a.log"][0] is ignored
-    subprocess.run(["git", "config", "--unset", "core.ignoreCase"], cwd=repository, check=True)
+    subprocess.run(
+        ["git", "config", "--unset", "core.ignoreCase"], cwd=repository, check=True
+    )
     assert our_answers(repository, {"a.log": False})["a.log"][0] is True
 
 
@@ -380,7 +491,10 @@ def test_random_layers(seed, repository, tmp_path, monkeypatch):
     excludes = tmp_path / "excludes"
     excludes.write_bytes(os.fsencode(random_text(rng, case.paths)))
     configuration = tmp_path / "configuration"
-    subprocess.run(["git", "config", "-f", configuration, "core.excludesFile", excludes], check=True)
+    subprocess.run(
+        ["git", "config", "-f", configuration, "core.excludesFile", excludes],
+        check=True,
+    )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
     info = repository / ".git" / "info" / "exclude"
     info.write_bytes(os.fsencode(random_text(rng, case.paths)))
@@ -404,7 +518,9 @@ def test_random_layers(seed, repository, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_ignore_file_of_our_own_is_read_as_git_reads_its(seed, repository, tmp_path):
+def test_the_ignore_file_of_our_own_is_read_as_git_reads_its(
+    seed, repository, tmp_path
+):
     """R001-003, C18, C19, C21: the lines of a `.gitignore`, as a `.graphragignore` where there is no git."""
     case = random_case(seed)
     lines = case.gitignores[""]
@@ -416,13 +532,22 @@ def test_the_ignore_file_of_our_own_is_read_as_git_reads_its(seed, repository, t
     ours = our_answers(root, case.paths, replace(BARE, ignore_file=".graphragignore"))
     for path in case.paths:
         ignored, source, line, pattern = theirs[path]
-        assert ours[path] == (ignored, source.replace(".gitignore", ".graphragignore"), line, pattern), path
+        assert ours[path] == (
+            ignored,
+            source.replace(".gitignore", ".graphragignore"),
+            line,
+            pattern,
+        ), path
 
 
 def test_a_linked_file_is_not_followed(repository):
     """Git has not followed one since 2.32; what it says of it is left out of the comparison."""
     (repository / "patterns").write_text("*.log\n")
     (repository / ".gitignore").symlink_to("patterns")
-    run = subprocess.run(["git", "check-ignore", "--no-index", "a.log"], cwd=repository, capture_output=True)
+    run = subprocess.run(
+        ["git", "check-ignore", "--no-index", "a.log"],
+        cwd=repository,
+        capture_output=True,
+    )
     assert (run.returncode, run.stdout) == (1, b"")
     assert our_answers(repository, {"a.log": False}) == {"a.log": (False, "", 0, "")}

@@ -19,14 +19,16 @@ from conftest import write_files
 from served import FILES, desk_of
 from sites import API, Site, site_of, site_over
 from tamis.corpus import Corpus
-from tamis.doors.api import OPERATIONS, openapi
-from tamis.doors.http import application
-from tamis.doors.listen import problem
-from tamis.doors.mcp import make_server
 from tamis.errors import TamisError
+from tamis.server.api import OPERATIONS, openapi
+from tamis.server.http import application
+from tamis.server.mcp import make_server
+from tamis.server.run import problem
 
 HIDDEN = {"archive/old.md"}
-SHOWN = {path for path in FILES if path not in {*HIDDEN, "tamis.toml", ".graphragignore"}}
+SHOWN = {
+    path for path in FILES if path not in {*HIDDEN, "tamis.toml", ".graphragignore"}
+}
 FILTERS = [
     {},
     {"excluded_files": ["refunds.md"]},
@@ -59,8 +61,12 @@ def shop(tmp_path_factory):
 def told(found):
     """An answer without what differs from one time to the next."""
     apart = {"timings_ms", "freshness", "next_cursor", "funnel"}
-    index = {name: value for name, value in found["index"].items() if name != "built_at"}
-    return {name: value for name, value in found.items() if name not in apart} | {"index": index}
+    index = {
+        name: value for name, value in found["index"].items() if name != "built_at"
+    }
+    return {name: value for name, value in found.items() if name not in apart} | {
+        "index": index
+    }
 
 
 @pytest.mark.parametrize(
@@ -69,10 +75,25 @@ def told(found):
         {"query": "grass"},
         {"query": "refund_order", "limit": 3, "explain": True},
         {"query": "billing tag:money", "unique": True},
-        {"query": "grass", "excluded_files": ["README.md"], "exclude_archived": False, "limit": 20},
+        {
+            "query": "grass",
+            "excluded_files": ["README.md"],
+            "exclude_archived": False,
+            "limit": 20,
+        },
         {"query": "grass", "include_graph_context": True, "max_hops": 2},
-        {"query": "refund", "workspace": "api", "under": ["docs"], "filter": "-tag:draft"},
-        {"query": "refund", "use_rrf": False, "rerank_with_recency": False, "mmr": True},
+        {
+            "query": "refund",
+            "workspace": "api",
+            "under": ["docs"],
+            "filter": "-tag:draft",
+        },
+        {
+            "query": "refund",
+            "use_rrf": False,
+            "rerank_with_recency": False,
+            "mmr": True,
+        },
         {"query": "grass", "quick": True, "max_chunks_per_doc": 1},
         {"query": "zebra", "min_score": 0.9, "why_not": "README.md"},
     ],
@@ -84,25 +105,44 @@ def test_the_answer_is_that_of_python(question, shop):
     with Corpus(root, root / ".tamis", shop.desk.folders[0].settings) as corpus:
         expected = json.loads(json.dumps(corpus.search(**question).to_dict()))
     by_body = shop.post("/search", question)
-    flags = {name: str(v).lower() if isinstance(v, bool) else v for name, v in question.items()}
+    flags = {
+        name: str(v).lower() if isinstance(v, bool) else v
+        for name, v in question.items()
+    }
     by_address = shop.get("/search", **flags)
     assert told(by_body) == told(by_address) == told(expected)
     if question.get("explain"):
         for found in (by_body, by_address):
-            assert [s["left"] for s in found["funnel"]] == [s["left"] for s in expected["funnel"]]
+            assert [s["left"] for s in found["funnel"]] == [
+                s["left"] for s in expected["funnel"]
+            ]
 
 
 def test_quick_asks_no_model(tmp_path):
     """It is the answer of an index that is searched without the meaning lane, and loads nothing."""
-    site, other = site_of(tmp_path / "a"), site_of(tmp_path / "b", search__semantic_weight=0.0)
-    quick, plain = site.get("/search", q="grass refund", quick=True), other.get("/search", q="grass refund")
-    assert [r["chunk_id"] for r in quick["results"]] == [r["chunk_id"] for r in plain["results"]]
-    assert [r["score"] for r in quick["results"]] == [r["score"] for r in plain["results"]]
-    assert not {e["lane"] for r in quick["results"] for e in r["evidence"]} & {"meaning"}
-    assert site.desk.opened()._live["a"].corpus._models._embedders == {}
-    assert {e["lane"] for r in site.get("/search", q="grass")["results"] for e in r["evidence"]} >= {
+    site, other = (
+        site_of(tmp_path / "a"),
+        site_of(tmp_path / "b", search__semantic_weight=0.0),
+    )
+    quick, plain = (
+        site.get("/search", q="grass refund", quick=True),
+        other.get("/search", q="grass refund"),
+    )
+    assert [r["chunk_id"] for r in quick["results"]] == [
+        r["chunk_id"] for r in plain["results"]
+    ]
+    assert [r["score"] for r in quick["results"]] == [
+        r["score"] for r in plain["results"]
+    ]
+    assert not {e["lane"] for r in quick["results"] for e in r["evidence"]} & {
         "meaning"
     }
+    assert site.desk.opened()._live["a"].corpus._models._embedders == {}
+    assert {
+        e["lane"]
+        for r in site.get("/search", q="grass")["results"]
+        for e in r["evidence"]
+    } >= {"meaning"}
     site.close()
     other.close()
 
@@ -118,11 +158,16 @@ def test_pages_are_parts_of_one_answer(shop):
             break
         cursor = {"cursor": page["next_cursor"]}
     assert shown == whole["results"]
-    assert "another question" in shop.fault("/search", 400, params={"q": "hay", **cursor})["detail"]
+    assert (
+        "another question"
+        in shop.fault("/search", 400, params={"q": "hay", **cursor})["detail"]
+    )
 
 
 def test_marks(shop):
-    for result in shop.get("/search", q="refunds take days", marks=True, limit=20)["results"]:
+    for result in shop.get("/search", q="refunds take days", marks=True, limit=20)[
+        "results"
+    ]:
         content, marks = result["content"], result["marks"]
         words = {content[start:end].lower() for start, end in marks["words"]}
         assert words <= {"refund", "refunds", "take", "takes", "days"}
@@ -130,8 +175,12 @@ def test_marks(shop):
             start, end = marks["sentence"]
             assert content[start:end] == "A refund of grass takes three days."
     assert "marks" not in shop.get("/search", q="refunds")["results"][0]
-    money = shop.get("/search", q="refund tag:money", marks=True)["results"][0]  # a filter is no word
-    assert {money["content"][start:end].lower() for start, end in money["marks"]["words"]} <= {
+    money = shop.get("/search", q="refund tag:money", marks=True)["results"][
+        0
+    ]  # a filter is no word
+    assert {
+        money["content"][start:end].lower() for start, end in money["marks"]["words"]
+    } <= {
         "refund",
         "refunds",
     }
@@ -145,20 +194,30 @@ def test_counts_and_lists_are_those_of_an_index_of_the_rest(narrowing, shop, tmp
     """Facets, documents and links under a filter: an independent count over the files that are left."""
     kept = {each["path"] for each in shop.get("/documents", **narrowing)["documents"]}
     apart = {"tamis.toml", ".graphragignore"}
-    root = write_files(tmp_path / "shop", {path: FILES[path] for path in FILES if path in kept | apart})
+    root = write_files(
+        tmp_path / "shop", {path: FILES[path] for path in FILES if path in kept | apart}
+    )
     for file in kept:
         times = os.stat(shop.desk.folders[0].path / file)
         os.utime(root / file, ns=(times.st_atime_ns, times.st_mtime_ns))
     other = site_over(root)
-    one, two = shop.get("/facets", **narrowing), other.get("/facets", exclude_archived=False)
-    if not any(name in narrowing for name in ("languages", "tags")):  # these let parts of documents through
+    one, two = (
+        shop.get("/facets", **narrowing),
+        other.get("/facets", exclude_archived=False),
+    )
+    if not any(
+        name in narrowing for name in ("languages", "tags")
+    ):  # these let parts of documents through
         assert (one["documents"], one["chunks"]) == (two["documents"], two["chunks"])
         assert one["facets"] == two["facets"]
     assert one["documents"] == len(kept)
     for path in sorted(kept):
         here = shop.get(f"/documents/{path}", **narrowing)
         there = other.get(f"/documents/{path}", exclude_archived=False)
-        assert (here["links"], here["backlinks"]) == (there["links"], there["backlinks"])
+        assert (here["links"], here["backlinks"]) == (
+            there["links"],
+            there["backlinks"],
+        )
         picture = shop.get("/graph", around=path, **narrowing)
         assert picture == other.get("/graph", around=path, exclude_archived=False)
     other.close()
@@ -166,12 +225,21 @@ def test_counts_and_lists_are_those_of_an_index_of_the_rest(narrowing, shop, tmp
 
 def test_counts_by_hand(shop):
     counts = shop.get("/facets")["facets"]
-    assert counts["tags"] == [{"value": "money", "documents": 2}, {"value": "draft", "documents": 1}]
-    assert counts["folders"] == [{"value": "docs", "documents": 2}, {"value": "src", "documents": 2}]
+    assert counts["tags"] == [
+        {"value": "money", "documents": 2},
+        {"value": "draft", "documents": 1},
+    ]
+    assert counts["folders"] == [
+        {"value": "docs", "documents": 2},
+        {"value": "src", "documents": 2},
+    ]
     assert counts["workspaces"] == [{"value": "api", "documents": 1}]
     assert {"value": "2025", "documents": 1} in counts["years"]
     assert {each["value"] for each in counts["authors"]} == {"Ann", "Bob"}
-    assert {each["value"]: each["documents"] for each in counts["languages"]} == {"python": 1, "go": 1}
+    assert {each["value"]: each["documents"] for each in counts["languages"]} == {
+        "python": 1,
+        "go": 1,
+    }
     types = {each["value"]: each["documents"] for each in counts["types"]}
     assert types["documentation"] == 3
     below = shop.get("/facets", under="docs")
@@ -179,18 +247,33 @@ def test_counts_by_hand(shop):
     assert shop.get("/facets", q="anything tag:draft")["documents"] == 1
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sets(st.sampled_from(sorted(SHOWN | HIDDEN))), st.sampled_from(["", "grass", "refund tag:money"]))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.sets(st.sampled_from(sorted(SHOWN | HIDDEN))),
+    st.sampled_from(["", "grass", "refund tag:money"]),
+)
 def test_excluding_counts_as_never_having_been_there(shop, excluded, query):
     """Against a plain count over what the index says of every document."""
     everything = shop.get("/documents", exclude_archived=False)["documents"]
     left = [each for each in everything if each["path"] not in excluded]
-    left = [each for each in left if "money" in each["tags"]] if "tag:money" in query else left
-    found = shop.get("/facets", q=query, exclude_archived=False, excluded_files=sorted(excluded))
+    left = (
+        [each for each in left if "money" in each["tags"]]
+        if "tag:money" in query
+        else left
+    )
+    found = shop.get(
+        "/facets", q=query, exclude_archived=False, excluded_files=sorted(excluded)
+    )
     assert found["documents"] == len(left)
     tags = sorted({tag for each in left for tag in each["tags"]})
     expected = {tag: sum(tag in each["tags"] for each in left) for tag in tags}
-    assert {each["value"]: each["documents"] for each in found["facets"]["tags"]} == expected
+    assert {
+        each["value"]: each["documents"] for each in found["facets"]["tags"]
+    } == expected
 
 
 # --- Documents ------------------------------------------------------------------------------
@@ -204,12 +287,23 @@ def test_a_document(shop):
     assert [(h["level"], h["name"], h["line"]) for h in found["outline"]] == [
         (1, "Billing", 7), (2, "Invoices", 11),
     ]  # fmt: skip
-    assert found["backlinks"] == [{"path": "docs/refunds.md", "type": "markdown", "anchor": ""}]
-    assert (found["author"], found["tags"], found["category"]) == ("Bob", ["money"], "guide")
+    assert found["backlinks"] == [
+        {"path": "docs/refunds.md", "type": "markdown", "anchor": ""}
+    ]
+    assert (found["author"], found["tags"], found["category"]) == (
+        "Bob",
+        ["money"],
+        "guide",
+    )
     assert '<h2 data-line="11">Invoices</h2>' in found["html"]
     linked = shop.get("/documents/docs/refunds.md", html=True)
-    assert '<a href="/?doc=docs/api/billing.md" rel="noopener noreferrer">billing</a>' in linked["html"]
-    assert linked["links"] == [{"path": "docs/api/billing.md", "type": "markdown", "anchor": ""}]
+    assert (
+        '<a href="/?doc=docs/api/billing.md" rel="noopener noreferrer">billing</a>'
+        in linked["html"]
+    )
+    assert linked["links"] == [
+        {"path": "docs/api/billing.md", "type": "markdown", "anchor": ""}
+    ]
 
 
 def test_code_is_a_document_too(shop):
@@ -231,8 +325,14 @@ def test_a_passage(shop):
 def test_the_graph_goes_as_far_as_asked(shop):
     near, far = (shop.get("/graph", around="README.md", hops=hops) for hops in (1, 2))
     assert {node["path"] for node in near["nodes"]} == {"README.md", "docs/refunds.md"}
-    assert {node["path"] for node in far["nodes"]} == {"README.md", "docs/refunds.md", "docs/api/billing.md"}
-    without = shop.get("/graph", around="README.md", hops=3, excluded_files=["docs/refunds.md"])
+    assert {node["path"] for node in far["nodes"]} == {
+        "README.md",
+        "docs/refunds.md",
+        "docs/api/billing.md",
+    }
+    without = shop.get(
+        "/graph", around="README.md", hops=3, excluded_files=["docs/refunds.md"]
+    )
     assert [node["path"] for node in without["nodes"]] == ["README.md"]
 
 
@@ -242,7 +342,11 @@ def test_the_graph_goes_as_far_as_asked(shop):
      "docs/%2e%2e/%2e%2e/etc/passwd", "tamis.toml", "docs", "%FF", "%00"],
 )  # fmt: skip
 def test_no_path_leaves_the_root(path, shop):
-    for where in (f"/documents/{path}", f"/passages/{path}%230", f"/graph?around={path}"):
+    for where in (
+        f"/documents/{path}",
+        f"/passages/{path}%230",
+        f"/graph?around={path}",
+    ):
         said = shop.request("GET", where)
         assert said.status_code in (400, 404), said.text
         assert "root:" not in said.text and "workspaces]" not in said.text
@@ -261,7 +365,10 @@ def test_what_has_not_changed_is_not_sent_again(path, tmp_path):
     tag = site.request("GET", path).headers["etag"]
     again = site.request("GET", path, headers={"If-None-Match": tag})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    assert site.request("GET", path, headers={"If-None-Match": 'W/"other"'}).status_code == 200
+    assert (
+        site.request("GET", path, headers={"If-None-Match": 'W/"other"'}).status_code
+        == 200
+    )
     generation = site.get("/search", q="grass")["index"]["generation"]
     write_files(tmp_path / "r", {"new.md": "grass is new"})
     until(lambda: site.get("/search", q="grass")["index"]["generation"] > generation)
@@ -283,10 +390,14 @@ def until(look, patience=60.0):
 
 
 def test_answers_are_packed_for_who_can_unpack(shop):
-    with shop.client.stream("GET", f"{API}/openapi.json", headers={"Accept-Encoding": "gzip"}) as packed:
+    with shop.client.stream(
+        "GET", f"{API}/openapi.json", headers={"Accept-Encoding": "gzip"}
+    ) as packed:
         assert packed.headers["content-encoding"] == "gzip"
         raw = b"".join(packed.iter_raw())
-    plain = shop.request("GET", "/openapi.json", headers={"Accept-Encoding": "identity"})
+    plain = shop.request(
+        "GET", "/openapi.json", headers={"Accept-Encoding": "identity"}
+    )
     assert "content-encoding" not in plain.headers
     assert gzip.decompress(raw) == plain.content
     assert len(raw) < len(plain.content) / 3
@@ -347,7 +458,10 @@ def test_a_wrong_body(body, type, status, shop):
 
 
 def test_arguments_stand_in_one_place(shop):
-    assert "in the body" in shop.fault("/search?q=y", 400, "POST", json={"query": "x"})["detail"]
+    assert (
+        "in the body"
+        in shop.fault("/search?q=y", 400, "POST", json={"query": "x"})["detail"]
+    )
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
@@ -358,8 +472,14 @@ def test_a_wrong_method(method, shop):
 
 def test_what_takes_no_arguments_takes_none(shop):
     for operation in OPERATIONS:
-        if operation.method == "GET" and not operation.parameters and operation.in_path is None:
-            assert "takes no arguments" in shop.fault(f"{operation.path}?x=1", 400)["hint"]
+        if (
+            operation.method == "GET"
+            and not operation.parameters
+            and operation.in_path is None
+        ):
+            assert (
+                "takes no arguments" in shop.fault(f"{operation.path}?x=1", 400)["hint"]
+            )
 
 
 def test_a_call_that_takes_too_long(tmp_path):
@@ -397,7 +517,9 @@ def test_every_fault_has_a_title():
 TOKEN = "a-token-of-some-length"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:7171", "127.0.0.1.evil.example", "", "[::2]"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7171", "127.0.0.1.evil.example", "", "[::2]"]
+)
 @pytest.mark.parametrize("path", [f"{API}/health", f"{API}/search?q=x", "/", "/mcp"])
 def test_another_host_is_refused(host, path, shop):
     """DNS rebinding: a page's own name, that leads to this machine."""
@@ -405,24 +527,50 @@ def test_another_host_is_refused(host, path, shop):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "https://127.0.0.1", "null", "http://127.0.0.1:8000", "file://", "x"]
+    "origin",
+    [
+        "http://evil.example",
+        "https://127.0.0.1",
+        "null",
+        "http://127.0.0.1:8000",
+        "file://",
+        "x",
+    ],
 )
 def test_pages_of_other_sites_are_refused(origin, shop):
-    for method, path in (("GET", "/search?q=x"), ("POST", "/search"), ("POST", "/refresh")):
+    for method, path in (
+        ("GET", "/search?q=x"),
+        ("POST", "/search"),
+        ("POST", "/refresh"),
+    ):
         assert shop.request(method, path, headers={"Origin": origin}).status_code == 403
-    assert shop.request("GET", "/search?q=grass", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert (
+        shop.request(
+            "GET", "/search?q=grass", headers={"Sec-Fetch-Site": "cross-site"}
+        ).status_code
+        == 403
+    )
 
 
 def test_the_page_itself_may_ask(shop):
     for host in ("127.0.0.1:7171", "localhost:7171", "[::1]:7171"):
-        headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
-        assert shop.request("GET", "/search?q=grass", headers=headers).status_code == 200
+        headers = {
+            "Host": host,
+            "Origin": f"http://{host}",
+            "Sec-Fetch-Site": "same-origin",
+        }
+        assert (
+            shop.request("GET", "/search?q=grass", headers=headers).status_code == 200
+        )
     assert "access-control-allow-origin" not in shop.request("GET", "/health").headers
 
 
 def test_another_name_of_this_machine(tmp_path):
     site = Site(desk_of(tmp_path / "r"), names=("search.example",))
-    assert site.request("GET", "/health", headers={"Host": "search.example"}).status_code == 200
+    assert (
+        site.request("GET", "/health", headers={"Host": "search.example"}).status_code
+        == 200
+    )
     site.close()
 
 
@@ -435,7 +583,9 @@ def guarded(tmp_path):
 
 def test_without_the_token_nothing_is_told(guarded):
     for operation in OPERATIONS:
-        path = operation.path.replace("{path}", "README.md").replace("{chunk_id}", "README.md%230")
+        path = operation.path.replace("{path}", "README.md").replace(
+            "{chunk_id}", "README.md%230"
+        )
         said = guarded.request(operation.method, path)
         assert (said.status_code == 401) == (
             operation.name not in {"health", "openapi", "sign_in", "sign_out"}
@@ -447,10 +597,14 @@ def test_without_the_token_nothing_is_told(guarded):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "Bearer ", "Bearer wrong", f"bearer {TOKEN}", f"Bearer {TOKEN}x", TOKEN]
+    "wrong",
+    ["", "Bearer ", "Bearer wrong", f"bearer {TOKEN}", f"Bearer {TOKEN}x", TOKEN],
 )
 def test_a_wrong_token(wrong, guarded):
-    assert guarded.request("GET", "/status", headers={"Authorization": wrong}).status_code == 401
+    assert (
+        guarded.request("GET", "/status", headers={"Authorization": wrong}).status_code
+        == 401
+    )
 
 
 def test_the_token_in_a_header(guarded):
@@ -459,14 +613,21 @@ def test_the_token_in_a_header(guarded):
 
 
 def test_the_token_for_a_cookie(guarded):
-    assert guarded.request("POST", "/session", json={"token": "wrong"}).status_code == 401
+    assert (
+        guarded.request("POST", "/session", json={"token": "wrong"}).status_code == 401
+    )
     said = guarded.request("POST", "/session", json={"token": TOKEN})
     cookie = said.headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=strict" in cookie
     assert TOKEN not in cookie
-    assert guarded.request("GET", "/search?q=grass").status_code == 200  # the client keeps cookies
+    assert (
+        guarded.request("GET", "/search?q=grass").status_code == 200
+    )  # the client keeps cookies
     other = {"headers": {"Origin": "http://evil.example"}}
-    assert guarded.request("POST", "/search", json={"query": "x"}, **other).status_code == 403
+    assert (
+        guarded.request("POST", "/search", json={"query": "x"}, **other).status_code
+        == 403
+    )
     guarded.request("DELETE", "/session")
     assert guarded.request("GET", "/search?q=grass").status_code == 401
     guarded.client.cookies.set("tamis", "0" * 64)
@@ -474,7 +635,13 @@ def test_the_token_for_a_cookie(guarded):
 
 
 def test_every_answer_has_the_policy(shop):
-    for path in ("/", f"{API}/health", f"{API}/search?q=grass", f"{API}/nothing", "/style.css"):
+    for path in (
+        "/",
+        f"{API}/health",
+        f"{API}/search?q=grass",
+        f"{API}/nothing",
+        "/style.css",
+    ):
         headers = shop.client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy
@@ -490,7 +657,9 @@ def test_agents_are_served_from_the_same_roots(tmp_path):
 
     async def ask():
         async with Client(make_server(site.desk)) as client:
-            return (await client.call_tool("query_documents", {"query": "grass"})).structured_content
+            return (
+                await client.call_tool("query_documents", {"query": "grass"})
+            ).structured_content
 
     assert [r["chunk_id"] for r in anyio.run(ask)["results"]] == [
         r["chunk_id"] for r in site.get("/search", q="grass")["results"]
@@ -500,7 +669,9 @@ def test_agents_are_served_from_the_same_roots(tmp_path):
 
 def test_several_roots(tmp_path):
     write_files(tmp_path / "one", FILES)
-    write_files(tmp_path / "two", {"c.md": "grass and hay [d](d.md)", "d.md": "# D\n\ngrass"})
+    write_files(
+        tmp_path / "two", {"c.md": "grass and hay [d](d.md)", "d.md": "# D\n\ngrass"}
+    )
     site = site_over(tmp_path / "one", tmp_path / "two")
     found = site.get("/search", q="grass", limit=50, explain=True)
     assert {each["root"] for each in found["results"]} == {"one", "two"}
@@ -510,7 +681,12 @@ def test_several_roots(tmp_path):
     alone = site.get("/search", q="grass", root="two")
     assert {each["path"] for each in alone["results"]} == {"c.md", "d.md"}
     assert site.get("/facets")["documents"] == len(SHOWN) + 2
-    assert site.get("/documents/c.md", html=True)["html"].count('href="/?doc=d.md&amp;root=two"') == 1
+    assert (
+        site.get("/documents/c.md", html=True)["html"].count(
+            'href="/?doc=d.md&amp;root=two"'
+        )
+        == 1
+    )
     assert site.get("/graph", around="c.md")["root"] == "two"
     assert len(site.get("/status")["roots"]) == 2
     assert "one of one, two" in site.fault("/search?q=x&root=three", 400)["hint"]
@@ -543,11 +719,16 @@ def test_events_tell_of_a_new_generation(tmp_path):
 
 def test_the_document_describes_the_api(shop):
     document = shop.get("/openapi.json")
-    assert document == openapi(shop.front.operations, document["info"]["version"], secured=False)
+    assert document == openapi(
+        shop.front.operations, document["info"]["version"], secured=False
+    )
     assert document["openapi"] == "3.1.0"
     schemas = document["components"]["schemas"]
     for path, schema in (
-        ("/search?q=grass&explain=1&why_not=README.md&include_graph_context=1&marks=1", "Found"),
+        (
+            "/search?q=grass&explain=1&why_not=README.md&include_graph_context=1&marks=1",
+            "Found",
+        ),
         ("/documents?limit=1", "Documents"),
         ("/documents/README.md?html=1", "Document"),
         ("/passages/README.md%230", "Excerpt"),
@@ -556,7 +737,10 @@ def test_the_document_describes_the_api(shop):
         ("/status", "Status"),
         ("/health", "Health"),
     ):
-        whole = {"$ref": f"#/components/schemas/{schema}", "components": {"schemas": schemas}}
+        whole = {
+            "$ref": f"#/components/schemas/{schema}",
+            "components": {"schemas": schemas},
+        }
         Draft202012Validator(whole).validate(shop.request("GET", path).json())
 
 

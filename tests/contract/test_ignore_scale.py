@@ -10,20 +10,29 @@ import pytest
 
 from conftest import open_corpus, write_files
 from conftest import test_settings as settings_of
+from tamis.cli.main import main
 from tamis.corpus import Corpus
-from tamis.doors.cli import main
-from tamis.survey import survey
+from tamis.index.dry_run import survey
 
-KEPT = {f"src/m{number}/f{n}.md": f"alpha {number} {n}" for number in range(6) for n in range(5)}
+KEPT = {
+    f"src/m{number}/f{n}.md": f"alpha {number} {n}"
+    for number in range(6)
+    for n in range(5)
+}
 THOUSANDS = 3_000
 
 
 def indexed(corpus: Corpus) -> set[str]:
-    return {result.path for result in corpus.search("alpha", limit=100, exclude_archived=False).results}
+    return {
+        result.path
+        for result in corpus.search("alpha", limit=100, exclude_archived=False).results
+    }
 
 
 @contextmanager
-def watched(monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[dict[str, list[str]]]:
+def watched(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> Iterator[dict[str, list[str]]]:
     """Which folders are listed, and which files below the root are opened, looked at or resolved."""
     touched: dict[str, list[str]] = {"listed": [], "seen": []}
 
@@ -78,11 +87,16 @@ FOLDERS = {".", "src", *(f"src/m{number}" for number in range(6))}
 def test_an_ignored_folder_is_never_entered(heavy, monkeypatch, tmp_path):
     """C19; R001-017, R001-025: not listed, nothing in it looked at, and one line in the report."""
     settings = settings_of(heavy, index__directory=str(tmp_path / "index"))
-    with Corpus(heavy, tmp_path / "index", settings) as corpus, watched(monkeypatch, heavy) as touched:
+    with (
+        Corpus(heavy, tmp_path / "index", settings) as corpus,
+        watched(monkeypatch, heavy) as touched,
+    ):
         report = corpus.refresh()
     assert sorted(touched["listed"]) == sorted(FOLDERS)  # each once, and no other
     for folder in ("node_modules", "src/m1/generated"):
-        assert not [path for path in touched["seen"] if path.startswith(f"{folder}/")], folder
+        assert not [
+            path for path in touched["seen"] if path.startswith(f"{folder}/")
+        ], folder
     assert report.indexed == len(KEPT)
     assert report.warnings == ()
     details = {item.path: item.detail for item in report.skipped}
@@ -104,7 +118,9 @@ def test_what_it_costs_does_not_grow_with_what_is_ignored(heavy, monkeypatch, tm
         with watched(monkeypatch, root) as touched:
             taken, skipped, _ = survey(root, settings_of(root))
         assert taken == sorted(KEPT, key=lambda path: path.split("/"))
-        counts.append((len(taken), len(skipped), len(touched["listed"]), len(touched["seen"])))
+        counts.append(
+            (len(taken), len(skipped), len(touched["listed"]), len(touched["seen"]))
+        )
     assert counts[0] == counts[1]
 
 
@@ -123,7 +139,9 @@ def test_later_runs_do_not_enter_either(heavy, monkeypatch, tmp_path):
 
 def test_a_folder_without_the_right_rule_is_entered(heavy, monkeypatch, tmp_path):
     """The watching works: with the rules off, the same folders are listed and the poison is found."""
-    settings = settings_of(heavy, ignore__default_exclusions=False, ignore__patterns=["*.js"])
+    settings = settings_of(
+        heavy, ignore__default_exclusions=False, ignore__patterns=["*.js"]
+    )
     with watched(monkeypatch, heavy) as touched:
         survey(heavy, settings)
     assert "node_modules/p1/d1" in touched["listed"]
@@ -138,21 +156,31 @@ def test_a_folder_without_the_right_rule_is_entered(heavy, monkeypatch, tmp_path
         ("/node_modules/", False),
         ("**/node_modules/", False),
         ("node_modules/*", True),  # its content is ignored, the folder is not
-        ("node_modules/\n!node_modules/keep.md", False),  # nothing below an ignored folder comes back
+        (
+            "node_modules/\n!node_modules/keep.md",
+            False,
+        ),  # nothing below an ignored folder comes back
         ("node_modules/*\n!node_modules/keep.md", True),
     ],
 )
 def test_which_rules_close_a_folder(rule, entered, monkeypatch, tmp_path):
     """C21: as git has it."""
     root = write_files(
-        tmp_path, {"a.md": "alpha", "node_modules/keep.md": "alpha keep", "node_modules/x/b.md": "alpha"}
+        tmp_path,
+        {
+            "a.md": "alpha",
+            "node_modules/keep.md": "alpha keep",
+            "node_modules/x/b.md": "alpha",
+        },
     )
     write_files(root, {".gitignore": rule})
     with watched(monkeypatch, root) as touched:
         taken, *_ = survey(root, settings_of(root, ignore__default_exclusions=False))
     assert ("node_modules" in touched["listed"]) == entered
     assert "node_modules/x" not in touched["listed"]
-    assert set(taken) - {".gitignore"} == {"a.md"} | ({"node_modules/keep.md"} if "*\n!" in rule else set())
+    assert set(taken) - {".gitignore"} == {"a.md"} | (
+        {"node_modules/keep.md"} if "*\n!" in rule else set()
+    )
 
 
 # --- Long lists -------------------------------------------------------------------------------------------
@@ -191,13 +219,17 @@ LONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("file", [".graphragignore", ".gitignore", ".ignore", "settings"])
+@pytest.mark.parametrize(
+    "file", [".graphragignore", ".gitignore", ".ignore", "settings"]
+)
 def test_ten_thousand_lines(file, tmp_path):
     """R001-021: each line counts, the last that matches decides, from a file or from the settings."""
     root = write_files(tmp_path, {path: f"alpha {path}" for path in LONG})
     flags = {}
     if file == "settings":
-        flags["ignore__patterns"] = [line for line in long_list() if line and not line.startswith("#")]
+        flags["ignore__patterns"] = [
+            line for line in long_list() if line and not line.startswith("#")
+        ]
     else:
         write_files(root, {file: "\n".join(long_list())})
     with open_corpus(root, **flags) as corpus:
@@ -214,7 +246,12 @@ def test_a_list_that_is_too_long_is_said(tmp_path):
     """An ignore file of megabytes is an accident: a warning, and the rest goes on."""
     root = write_files(
         tmp_path,
-        {"a.md": "alpha", ".graphragignore": "a.md\n" * 250_000, ".gitignore": "b.md\n", "b.md": "x"},
+        {
+            "a.md": "alpha",
+            ".graphragignore": "a.md\n" * 250_000,
+            ".gitignore": "b.md\n",
+            "b.md": "x",
+        },
     )
     with open_corpus(root) as corpus:
         assert indexed(corpus) == {"a.md"}
@@ -226,7 +263,10 @@ def test_a_list_that_is_too_long_is_said(tmp_path):
 
 INCLUDES: dict[str, tuple[str, str]] = {
     "itself": (":include:.graphragignore", "it includes itself"),
-    "itself by another way": (":include:./docs/../.graphragignore", "it includes itself"),
+    "itself by another way": (
+        ":include:./docs/../.graphragignore",
+        "it includes itself",
+    ),
     "a circle": (":include:circle", "it includes itself"),
     "a folder": (":include:docs", "not a regular file"),
     "a binary": (":include:binary", "it is binary"),
@@ -261,12 +301,19 @@ def test_an_include_that_fails_is_a_warning(kind, troubled, monkeypatch, capsys)
     """C32; R001-005: said with its file and line, in the report and on the command line; the rest goes on."""
     line, reason = INCLUDES[kind]
     write_files(
-        troubled, {".graphragignore": f"# before\n/a.md\n{line}\n:include:fine\n/binary\n/circle\n/fine\n"}
+        troubled,
+        {
+            ".graphragignore": f"# before\n/a.md\n{line}\n:include:fine\n/binary\n/circle\n/fine\n"
+        },
     )
     with open_corpus(troubled) as corpus:
         assert indexed(corpus) == {"c.md", "docs/d.md"}
         (warning,) = corpus.refresh().warnings
-        where = "circle:1: :include:.graphragignore" if kind == "a circle" else f".graphragignore:3: {line}"
+        where = (
+            "circle:1: :include:.graphragignore"
+            if kind == "a circle"
+            else f".graphragignore:3: {line}"
+        )
         assert warning == f"{where} skipped: {reason}"
     monkeypatch.setenv("TAMIS_MODEL_NAME", "hashing")
     for form in (("--json",), ()):
@@ -285,12 +332,19 @@ def test_all_of_them_at_once(troubled):
     """C32: each is said, none stops the others, and what follows them counts."""
     lines = [line for line, _ in INCLUDES.values()]
     write_files(
-        troubled, {".graphragignore": "\n".join((*lines, ":include:fine", "/c.md", "/circle", "/[!a-d]*"))}
+        troubled,
+        {
+            ".graphragignore": "\n".join(
+                (*lines, ":include:fine", "/c.md", "/circle", "/[!a-d]*")
+            )
+        },
     )
     with open_corpus(troubled) as corpus:
         assert indexed(corpus) == {"a.md", "docs/d.md"}
         said = corpus.refresh().warnings
-    assert [warning.split(" skipped: ")[1] for warning in said] == [reason for _, reason in INCLUDES.values()]
+    assert [warning.split(" skipped: ")[1] for warning in said] == [
+        reason for _, reason in INCLUDES.values()
+    ]
 
 
 def test_an_include_is_looked_for_beside_its_file_and_then_in_the_root(tmp_path):
@@ -302,7 +356,9 @@ def test_an_include_is_looked_for_beside_its_file_and_then_in_the_root(tmp_path)
         "second": "b.md\n",
         "third": "c.md\n",
     }
-    root = write_files(tmp_path, files | {f"{name}.md": f"alpha {name}" for name in "abcd"})
+    root = write_files(
+        tmp_path, files | {f"{name}.md": f"alpha {name}" for name in "abcd"}
+    )
     with open_corpus(root) as corpus:
         assert indexed(corpus) == {"b.md", "d.md"}
         assert corpus.refresh().warnings == ()

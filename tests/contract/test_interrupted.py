@@ -20,11 +20,11 @@ PAGES = 20
 # Runs a command line in a child for each line it reads: [arguments, number of the text to stop at, threads].
 STARTER = """
 import json, os, sys, threading, time
-import tamis.build, tamis.corpus, tamis.fill, tamis.models.loaded
-from tamis.doors.cli import main
+import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.embedders
+from tamis.cli.main import main
 from tamis.models.hashing import HashingEmbedder
-tamis.build._AT_ONCE = -1  # words first, as in a large folder
-tamis.build.PORTION = tamis.fill.PORTION = 8
+tamis.index.build._AT_ONCE = -1  # words first, as in a large folder
+tamis.index.build.PORTION = tamis.index.embed_pending.PORTION = 8
 lock = threading.Lock()
 
 class Counting(HashingEmbedder):
@@ -50,7 +50,7 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         model = Counting(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), stop, threads)
-        tamis.models.loaded.load_embedder = lambda *_: model
+        tamis.models.loading.load_embedder = lambda *_: model
         os.environ["TAMIS_MODEL_THREADS"] = str(threads)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         main(arguments)
@@ -63,7 +63,11 @@ for line in sys.stdin:
 class Starter:
     def __init__(self, home: Path) -> None:
         pipe = subprocess.PIPE
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "PYTHONPATH")
+            if name in os.environ
+        }
         self.process = subprocess.Popen(
             [sys.executable, "-c", STARTER],
             bufsize=0,
@@ -72,10 +76,14 @@ class Starter:
             env=kept | {"HOME": str(home)},
         )
 
-    def run(self, arguments: list[str], log: Path, stop: int, threads: int, number: int = 0) -> int:
+    def run(
+        self, arguments: list[str], log: Path, stop: int, threads: int, number: int = 0
+    ) -> int:
         """Send the signal when the model has begun text `stop`; returns how the run ended."""
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps([arguments, str(log), stop, threads]).encode() + b"\n")
+        self.process.stdin.write(
+            json.dumps([arguments, str(log), stop, threads]).encode() + b"\n"
+        )
         child = 0
         for line in self.process.stdout:
             if line == b"here\n":
@@ -102,7 +110,10 @@ def starter(tmp_path_factory) -> Iterator[Starter]:
 
 def pages(name: str) -> dict[str, str]:
     """Three passages each, no two alike, in this test or another: the cache is shared."""
-    part = "## Part {1}\n\npassage {1} of page {0} in {2}, " + "and so on until it is long enough " * 30
+    part = (
+        "## Part {1}\n\npassage {1} of page {0} in {2}, "
+        + "and so on until it is long enough " * 30
+    )
     return {
         f"p{number}.md": f"# Page {number}\n\n"
         + "\n\n".join(part.format(number, at, name) for at in range(3))
@@ -122,10 +133,15 @@ WAYS = {
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize(("number", "code"), WAYS.items(), ids=[each.name for each in WAYS])
+@pytest.mark.parametrize(
+    ("number", "code"), WAYS.items(), ids=[each.name for each in WAYS]
+)
 @pytest.mark.parametrize("command", ["index", "rebuild-index"])
 def test_no_passage_is_embedded_twice(tmp_path, starter, command, share, number, code):
-    root, log = write_files(tmp_path / "root", pages(f"{tmp_path.name}{command}")), tmp_path / "log"
+    root, log = (
+        write_files(tmp_path / "root", pages(f"{tmp_path.name}{command}")),
+        tmp_path / "log",
+    )
     arguments = [command, str(root), "--model", "granite", "-q"]
     total = 3 * PAGES
     stop = int(share * total) + 1
@@ -134,7 +150,9 @@ def test_no_passage_is_embedded_twice(tmp_path, starter, command, share, number,
     assert starter.run(arguments, log, 0, 1) == 0
     made = embedded(log)
     assert len(made) == len(set(made)) == total
-    with Corpus(root, root / ".tamis", test_settings(root, model__name="granite")) as corpus:
+    with Corpus(
+        root, root / ".tamis", test_settings(root, model__name="granite")
+    ) as corpus:
         state = corpus.state()
     assert (state.documents, state.chunks, state.pending_chunks) == (PAGES, total, 0)
 

@@ -18,13 +18,21 @@ import pytest
 from conftest import open_corpus, open_in_steps, test_settings, write_files
 from naive import NaiveSnapshot, kept_ordinals, naive_snapshot, pruned
 from naive_links import folded
-from scripted import LINK_TYPES, as_file, document, oracle_of, parsing, renamed, scripted
-from tamis import filters as f
+from scripted import (
+    LINK_TYPES,
+    as_file,
+    document,
+    oracle_of,
+    parsing,
+    renamed,
+    scripted,
+)
 from tamis.corpus import Corpus
-from tamis.engine import Allowed, Edge, Snapshot
-from tamis.identifiers import identifiers
-from tamis.languages import chunk_type_of, language_of, without_known_extension
+from tamis.index.protocol import Allowed, Edge, Snapshot
 from tamis.model import Chunk, Document, FrontMatter, Link, Parent
+from tamis.query import filters as f
+from tamis.text.identifiers import identifiers
+from tamis.text.languages import chunk_type_of, language_of, without_known_extension
 
 ALL = 1_000_000
 DOCS = Path(__file__).parents[2] / "docs"
@@ -75,7 +83,15 @@ SUFFIXES = (
     ".json",
     "",
 )
-ALIASES = ("The First", "Second/Name", "a", "STRASSE", "caf\u00e9", "back\\slash", "docs/")
+ALIASES = (
+    "The First",
+    "Second/Name",
+    "a",
+    "STRASSE",
+    "caf\u00e9",
+    "back\\slash",
+    "docs/",
+)
 NAMES = (
     "getUserById",
     "Client.retry",
@@ -101,36 +117,66 @@ def some_documents(seed: int, count: int = 60) -> list[Document]:
 
 
 def _some_path(dice: random.Random) -> str:
-    return f"{dice.choice(FOLDERS)}/{dice.choice(STEMS)}{dice.choice(SUFFIXES)}".lstrip("/")
+    return f"{dice.choice(FOLDERS)}/{dice.choice(STEMS)}{dice.choice(SUFFIXES)}".lstrip(
+        "/"
+    )
 
 
 def _some_document(dice: random.Random, path: str, paths: Sequence[str]) -> Document:
     chunks = tuple(_some_chunk(dice, path, at) for at in range(dice.randint(1, 4)))
-    links = tuple(_some_link(dice, path, paths, len(chunks)) for _ in range(dice.randint(0, 6)))
+    links = tuple(
+        _some_link(dice, path, paths, len(chunks)) for _ in range(dice.randint(0, 6))
+    )
     front = FrontMatter(
         title=dice.choice(WORDS),
         tags=tuple(dice.sample(TAGS, dice.choice((0, 0, 1, 2)))),
         aliases=tuple(dice.sample(ALIASES, dice.choice((0, 0, 1, 2)))),
     )
-    parents = tuple(Parent(f"around {path} {at}", "Top > Down", at + 1, at + 9) for at in range(2))
-    return Document(path, front.title, front, float(dice.randrange(1000)), chunks, links, parents)
+    parents = tuple(
+        Parent(f"around {path} {at}", "Top > Down", at + 1, at + 9) for at in range(2)
+    )
+    return Document(
+        path, front.title, front, float(dice.randrange(1000)), chunks, links, parents
+    )
 
 
 def _some_chunk(dice: random.Random, path: str, ordinal: int) -> Chunk:
     kind = dice.choice((chunk_type_of(path), chunk_type_of(path), dice.choice(TYPES)))
     text = " ".join(dice.choices((*WORDS, *NAMES), k=dice.randint(1, 30)))
-    names = tuple(dice.sample(NAMES, dice.choice((0, 0, 1, 3)))) if kind != "documentation" else ()
-    language = language_of(path) or dice.choice((None, "python")) if kind != "documentation" else None
+    names = (
+        tuple(dice.sample(NAMES, dice.choice((0, 0, 1, 3))))
+        if kind != "documentation"
+        else ()
+    )
+    language = (
+        language_of(path) or dice.choice((None, "python"))
+        if kind != "documentation"
+        else None
+    )
     parent = dice.choice((None, 0, 1))
-    return Chunk(ordinal, text, "", ordinal + 1, ordinal + 1, kind, language, names, parent)
+    return Chunk(
+        ordinal, text, "", ordinal + 1, ordinal + 1, kind, language, names, parent
+    )
 
 
-def _some_link(dice: random.Random, source: str, paths: Sequence[str], chunks: int) -> Link:
-    kin = [path for path in paths if language_of(path) and language_of(path) == language_of(source)]
-    if kin and dice.random() < 0.2:  # most imports name a file of their own language, by the end of its path
+def _some_link(
+    dice: random.Random, source: str, paths: Sequence[str], chunks: int
+) -> Link:
+    kin = [
+        path
+        for path in paths
+        if language_of(path) and language_of(path) == language_of(source)
+    ]
+    if (
+        kin and dice.random() < 0.2
+    ):  # most imports name a file of their own language, by the end of its path
         end = without_known_extension(dice.choice(kin)).split("/")[-2:]
         return Link("import", "/".join(end), "", dice.choice((None, 0)))
-    types = LINK_TYPES if language_of(source) else [kind for kind in LINK_TYPES if kind != "import"]
+    types = (
+        LINK_TYPES
+        if language_of(source)
+        else [kind for kind in LINK_TYPES if kind != "import"]
+    )
     written = _written(dice, source, dice.choice(paths))
     ordinal = dice.choice((None, *range(chunks)))
     return Link(dice.choice(types), written, dice.choice(("", "", "Heading")), ordinal)
@@ -141,7 +187,14 @@ def _written(dice: random.Random, source: str, path: str) -> str:
     folder, _, name = path.rpartition("/")
     up = "../" * source.count("/")
     plain = dice.choice(
-        (path, without_known_extension(path), name, name, without_known_extension(name), folder)
+        (
+            path,
+            without_known_extension(path),
+            name,
+            name,
+            without_known_extension(name),
+            folder,
+        )
     )
     text = dice.choice(
         (
@@ -203,7 +256,12 @@ def opened(corpus: Corpus) -> Iterator[Snapshot]:
 @pytest.fixture(scope="module", params=[31, 32, 33])
 def both(request, tmp_path_factory) -> Iterator[tuple[Snapshot, NaiveSnapshot]]:
     root = tmp_path_factory.mktemp("lanes")
-    with parsing(scripted), opened(open_in_steps(root, as_files(some_documents(request.param)))) as snapshot:
+    with (
+        parsing(scripted),
+        opened(
+            open_in_steps(root, as_files(some_documents(request.param)))
+        ) as snapshot,
+    ):
         yield snapshot, oracle_of(root)
 
 
@@ -213,12 +271,16 @@ def edges(snapshot: Snapshot, paths: Sequence[str], allowed: Allowed) -> set[Edg
     for edge in found:
         for here, there in ((edge.source, edge.target), (edge.target, edge.source)):
             others.get(here, set()).add(there)
-    assert snapshot.degrees(paths, allowed) == {path: len(linked) for path, linked in others.items()}
+    assert snapshot.degrees(paths, allowed) == {
+        path: len(linked) for path, linked in others.items()
+    }
     assert all(edge.source in paths or edge.target in paths for edge in found)
     return set(found)
 
 
-def coded(snapshot: Snapshot, terms: Sequence[str], allowed: Allowed, depth: int = ALL) -> dict:
+def coded(
+    snapshot: Snapshot, terms: Sequence[str], allowed: Allowed, depth: int = ALL
+) -> dict:
     hits = snapshot.code(terms, allowed, depth)
     passages = snapshot.passages([hit.key for hit in hits])
     scored = {passages[hit.key].position: hit.score for hit in hits}
@@ -231,7 +293,9 @@ def positions(snapshot: Snapshot, keys: Sequence[int]) -> list[tuple[str, int]]:
     return [passages[key].position for key in keys]
 
 
-def compare_links(snapshot: Snapshot, oracle: NaiveSnapshot, chosen: f.Filter, paths: Sequence[str]) -> None:
+def compare_links(
+    snapshot: Snapshot, oracle: NaiveSnapshot, chosen: f.Filter, paths: Sequence[str]
+) -> None:
     found = edges(snapshot, paths, snapshot.allow(chosen))
     expected = edges(oracle, paths, oracle.allow(chosen))
     assert found == expected, str(chosen)
@@ -252,8 +316,12 @@ def test_the_documents_show_every_case():
             grades.update((link.type, rank.grade) for rank in ranks[:1])
             several += len(ranks) > 1
             none += not ranks
-    expected = {(kind, grade) for kind in ("wikilink", "embed", "related") for grade in range(4)}
-    expected |= {("markdown", grade) for grade in range(3)} | {("import", grade) for grade in (0, 2, 3)}
+    expected = {
+        (kind, grade) for kind in ("wikilink", "embed", "related") for grade in range(4)
+    }
+    expected |= {("markdown", grade) for grade in range(3)} | {
+        ("import", grade) for grade in (0, 2, 3)
+    }
     assert expected <= grades.keys()
     assert min(several, none) > 50
 
@@ -282,7 +350,9 @@ def test_a_filter_on_links_equals_never_having_indexed(tmp_path):
     paths = [document.path for document in documents]
     with (
         parsing(scripted),
-        opened(open_corpus(write_files(tmp_path / "whole", as_files(documents)))) as whole,
+        opened(
+            open_corpus(write_files(tmp_path / "whole", as_files(documents)))
+        ) as whole,
     ):
         for number, chosen in enumerate(some_filters(3, 12)):
             left = [pruned(document, chosen) for document in documents]
@@ -302,7 +372,10 @@ def test_a_filter_on_links_equals_never_having_indexed(tmp_path):
                 }, str(chosen)
                 for terms in QUERIES:
                     alone = coded(part, terms, rest)
-                    scores = {(path, back[path, new]): score for (path, new), score in alone.items()}
+                    scores = {
+                        (path, back[path, new]): score
+                        for (path, new), score in alone.items()
+                    }
                     assert coded(whole, terms, some) == scores, str(chosen)
 
 
@@ -312,7 +385,10 @@ def test_links_follow_files_that_come_go_and_move(tmp_path):
     waiting = {document.path: document for document in some_documents(35, 50)}
     here: dict[str, Document] = {}
     counts = []
-    with parsing(scripted), open_corpus(write_files(tmp_path, {"start.md": "alpha"})) as corpus:
+    with (
+        parsing(scripted),
+        open_corpus(write_files(tmp_path, {"start.md": "alpha"})) as corpus,
+    ):
         for _ in range(30):
             _take_a_step(dice, waiting, here, tmp_path)
             corpus.refresh()
@@ -372,9 +448,14 @@ def test_the_code_lane_has_the_best_of_its_depth(both, depth):
     for chosen in (f.EVERYTHING, ~f.Type("documentation"), f.Under("src")):
         for terms in QUERIES:
             allowed = snapshot.allow(chosen)
-            whole, part = coded(snapshot, terms, allowed), coded(snapshot, terms, allowed, depth)
+            whole, part = (
+                coded(snapshot, terms, allowed),
+                coded(snapshot, terms, allowed, depth),
+            )
             order = sorted(whole, key=lambda place: (-whole[place], place))[:depth]
-            assert sorted(part, key=lambda place: (-part[place], place))[:depth] == order
+            assert (
+                sorted(part, key=lambda place: (-part[place], place))[:depth] == order
+            )
             assert part.items() <= whole.items()
 
 
@@ -386,11 +467,18 @@ def test_every_code_field_weight_counts_as_the_formula_says(field, tmp_path):
     write_files(tmp_path, as_files([one, document("b.md", "retry")]))
     seen = []
     for boost in (0.0, 1.0, 7.5):
-        flags = {"fields__symbols": 0.0, "fields__path": 0.0, "fields__code": 0.0, f"fields__{field}": boost}
+        flags = {
+            "fields__symbols": 0.0,
+            "fields__path": 0.0,
+            "fields__code": 0.0,
+            f"fields__{field}": boost,
+        }
         with parsing(scripted), opened(open_corpus(tmp_path, **flags)) as snapshot:
             found = coded(snapshot, ("retry",), snapshot.allow(f.EVERYTHING))
         expected = oracle_of(tmp_path, **flags)
-        assert found == pytest.approx(coded(expected, ("retry",), expected.allow(f.EVERYTHING)), rel=1e-5)
+        assert found == pytest.approx(
+            coded(expected, ("retry",), expected.allow(f.EVERYTHING)), rel=1e-5
+        )
         assert ("b.md", 0) not in found, "prose is no code"
         seen.append(found.get(("src/retry.py", 0), 0.0))
     assert seen[0] == 0.0 < seen[1] < seen[2]
@@ -405,9 +493,18 @@ def test_filters_split_documents_row_by_row(both):
     paths = sorted(oracle.documents)
     for chosen in [*ATOMS, *some_filters(5, 60)]:
         allowed, expected = snapshot.allow(chosen), oracle.allow(chosen)
-        assert (allowed.chunks, allowed.documents) == (expected.chunks, expected.documents), str(chosen)
-        found = {path: positions(snapshot, keys) for path, keys in snapshot.keys(paths, allowed).items()}
-        assert found == {path: positions(oracle, keys) for path, keys in oracle.keys(paths, expected).items()}
+        assert (allowed.chunks, allowed.documents) == (
+            expected.chunks,
+            expected.documents,
+        ), str(chosen)
+        found = {
+            path: positions(snapshot, keys)
+            for path, keys in snapshot.keys(paths, allowed).items()
+        }
+        assert found == {
+            path: positions(oracle, keys)
+            for path, keys in oracle.keys(paths, expected).items()
+        }
 
 
 def test_keys_of_some_documents(both):
@@ -431,16 +528,24 @@ def test_within_allows_what_is_allowed_of_some_documents(both):
         named = [*dice.sample(everything, dice.choice((0, 1, 5, 30))), "no/such.md"]
         ours = snapshot.within(named, snapshot.allow(chosen))
         theirs = oracle.within(named, oracle.allow(chosen))
-        assert (ours.chunks, ours.documents) == (theirs.chunks, theirs.documents), str(chosen)
+        assert (ours.chunks, ours.documents) == (theirs.chunks, theirs.documents), str(
+            chosen
+        )
         for terms in QUERIES[:3]:
-            assert coded(snapshot, terms, ours) == pytest.approx(coded(oracle, terms, theirs), rel=1e-5)
+            assert coded(snapshot, terms, ours) == pytest.approx(
+                coded(oracle, terms, theirs), rel=1e-5
+            )
         assert edges(snapshot, everything, ours) == edges(oracle, everything, theirs)
 
 
 def test_parents_are_stored_as_they_were(both):
     """R002-166: the reference of a passage leads to the section around it."""
     snapshot, oracle = both
-    wanted = [(row.document.path, row.chunk.parent) for row in oracle.rows if row.chunk.parent is not None]
+    wanted = [
+        (row.document.path, row.chunk.parent)
+        for row in oracle.rows
+        if row.chunk.parent is not None
+    ]
     assert wanted
     assert dict(snapshot.parents(wanted)) == oracle.parents(wanted)
     assert dict(snapshot.parents([])) == {}
@@ -449,8 +554,19 @@ def test_parents_are_stored_as_they_were(both):
 def test_parents_are_in_no_statistics(tmp_path):
     """R002-158, P13: a word that only a parent has is not found; the rows are the passages."""
     chunk = Chunk(0, "alpha", "", 1, 1, "documentation", parent=0)
-    one = Document("a.md", "A", FrontMatter(), 0.0, (chunk,), (), (Parent("alpha omega", "", 1, 2),))
-    with parsing(scripted), opened(open_corpus(write_files(tmp_path, as_files([one])))) as snapshot:
+    one = Document(
+        "a.md",
+        "A",
+        FrontMatter(),
+        0.0,
+        (chunk,),
+        (),
+        (Parent("alpha omega", "", 1, 2),),
+    )
+    with (
+        parsing(scripted),
+        opened(open_corpus(write_files(tmp_path, as_files([one])))) as snapshot,
+    ):
         allowed = snapshot.allow(f.EVERYTHING)
         assert (snapshot.state.chunks, allowed.chunks) == (1, 1)
         assert not snapshot.words(["omega"], allowed, ALL)
@@ -470,13 +586,19 @@ def test_what_the_oracle_is_handed_is_what_was_written(tmp_path):
 
 def test_a_word_that_a_question_says_again_counts_more(tmp_path):
     """As BM25 has it with k3 = 1: n times count 2n / (1 + n), so never twice."""
-    files = {"one.md": "alpha gamma\n", "two.md": "beta gamma\n", "three.md": "delta gamma\n"}
+    files = {
+        "one.md": "alpha gamma\n",
+        "two.md": "beta gamma\n",
+        "three.md": "delta gamma\n",
+    }
     with open_corpus(write_files(tmp_path, files), model__name="none") as corpus:
 
         def scores(question: str) -> dict[str, float]:
             found = corpus.search(question, max_hops=0).results
             return {
-                result.path: sum(item.score for item in result.evidence if item.lane == "words")
+                result.path: sum(
+                    item.score for item in result.evidence if item.lane == "words"
+                )
                 for result in found
             }
 

@@ -15,11 +15,11 @@ import pytest
 from conftest import SHARED, open_corpus, write_files
 from naive_links import folded
 from scripted import as_file, document, oracle_of, parsing, scripted
-from tamis import filters as f
 from tamis.corpus import Corpus
-from tamis.engine import Snapshot
-from tamis.languages import language_of, without_known_extension
+from tamis.index.protocol import Snapshot
 from tamis.model import Chunk, Document, FrontMatter, Link, LinkType
+from tamis.query import filters as f
+from tamis.text.languages import language_of, without_known_extension
 
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 
@@ -96,10 +96,20 @@ MARKDOWN = [
     ("deep/a.md", "docs/x.md", "../a.md", None),
     ("a.md", "docs/x.md", "../../a.md", None),
     ("docs/api/index.md", "docs/x.md", "api", "docs/api/index.md"),
-    ("docs/api/index.html, docs/api/readme.md", "docs/x.md", "api/", "docs/api/readme.md"),
+    (
+        "docs/api/index.html, docs/api/readme.md",
+        "docs/x.md",
+        "api/",
+        "docs/api/readme.md",
+    ),
     # An index elsewhere is somebody else's.
     ("deep/README.md", "docs/x.md", "README.md", None),
-    ("deep/README.md, README.md", "docs/x.md", "README.md", None),  # every folder has one
+    (
+        "deep/README.md, README.md",
+        "docs/x.md",
+        "README.md",
+        None,
+    ),  # every folder has one
     ("deep/index.md", "docs/x.md", "index", None),
 ]
 IMPORT = [
@@ -127,14 +137,19 @@ def target_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with ExitStack() as stack:
 
         def ask(
-            others: list[Document], source: str, link: Link, chosen: f.Filter = f.EVERYTHING
+            others: list[Document],
+            source: str,
+            link: Link,
+            chosen: f.Filter = f.EVERYTHING,
         ) -> str | None:
             documents = [document(source, links=[link]), *others]
             write_files(tmp_path, {each.path: as_file(each) for each in documents})
             snapshot = stack.enter_context(snapshot_of(request.param, tmp_path))
             found = snapshot.links([source], snapshot.allow(chosen))
             assert len(found) <= 1
-            assert all(edge.source == source and edge.type == link.type for edge in found)
+            assert all(
+                edge.source == source and edge.type == link.type for edge in found
+            )
             return found[0].target if found else None
 
         yield ask
@@ -145,7 +160,11 @@ def snapshot_of(engine: str, root: Path) -> Iterator[Snapshot]:
     if engine == "naive":
         yield oracle_of(root)
         return
-    with parsing(scripted), open_corpus(root) as corpus, corpus._reader.snapshot() as snapshot:
+    with (
+        parsing(scripted),
+        open_corpus(root) as corpus,
+        corpus._reader.snapshot() as snapshot,
+    ):
         yield snapshot
 
 
@@ -155,7 +174,9 @@ def some(paths: str) -> list[Document]:
 
 @pytest.mark.parametrize(("there", "source", "target", "expected"), WIKI)
 @pytest.mark.parametrize("kind", ["wikilink", "embed", "related"])
-def test_a_wiki_link_leads_to(target_of, kind: LinkType, there, source, target, expected):
+def test_a_wiki_link_leads_to(
+    target_of, kind: LinkType, there, source, target, expected
+):
     """R002-016, R002-119: exact path, own folder, shortest and unique, nearest; as Obsidian does."""
     others = [each for each in some(there) if each.path != source]
     assert target_of(others, source, Link(kind, target, "", 0)) == expected
@@ -187,16 +208,27 @@ def test_a_file_of_that_name_comes_before_an_alias(target_of):
 
 
 def test_a_markdown_link_knows_no_aliases(target_of):
-    assert target_of([document("a.md", aliases=["Plan"])], "x.md", Link("markdown", "Plan")) is None
+    assert (
+        target_of(
+            [document("a.md", aliases=["Plan"])], "x.md", Link("markdown", "Plan")
+        )
+        is None
+    )
 
 
 def test_an_alias_may_look_like_a_path(target_of):
-    documents = [document("a.md", aliases=["TCP/IP"]), document("b.md", aliases=["C:\\x"])]
+    documents = [
+        document("a.md", aliases=["TCP/IP"]),
+        document("b.md", aliases=["C:\\x"]),
+    ]
     assert target_of(documents, "x.md", Link("wikilink", "tcp/ip")) == "a.md"
 
 
 def test_of_two_with_the_same_alias_the_nearest_is_meant(target_of):
-    documents = [document("a/far.md", aliases=["Plan"]), document("b/near.md", aliases=["Plan"])]
+    documents = [
+        document("a/far.md", aliases=["Plan"]),
+        document("b/near.md", aliases=["Plan"]),
+    ]
     assert target_of(documents, "b/x.md", Link("wikilink", "plan")) == "b/near.md"
 
 
@@ -209,19 +241,29 @@ def test_an_excluded_target_does_not_exist(target_of):
     link = Link("wikilink", "a")
     assert target_of(others, "docs/x.md", link) == "a.md"
     assert target_of(others, "docs/x.md", link, ~f.File(("/a.md",))) == "docs/a.md"
-    assert target_of(others, "docs/x.md", link, ~f.File(("/a.md", "/docs/a.md"))) == "notes/a.md"
+    assert (
+        target_of(others, "docs/x.md", link, ~f.File(("/a.md", "/docs/a.md")))
+        == "notes/a.md"
+    )
     assert target_of(others, "docs/x.md", link, ~f.File(("a.md",))) is None
 
 
 def test_an_excluded_source_has_no_links(target_of):
-    assert target_of(some("a.md"), "x.md", Link("wikilink", "a"), ~f.File(("x.md",))) is None
+    assert (
+        target_of(some("a.md"), "x.md", Link("wikilink", "a"), ~f.File(("x.md",)))
+        is None
+    )
 
 
 def test_a_link_exists_while_its_passage_is_allowed(tmp_path):
     """R000-036: a passage that a filter keeps out takes its links with it; a document's own links stay."""
     code = Chunk(1, "import a", "", 3, 4, "code_block", "python")
     prose = Chunk(0, "alpha", "", 1, 2, "documentation")
-    links = (Link("wikilink", "a", "", 0), Link("wikilink", "b", "", 1), Link("related", "c"))
+    links = (
+        Link("wikilink", "a", "", 0),
+        Link("wikilink", "b", "", 1),
+        Link("related", "c"),
+    )
     source = Document("x.md", "X", FrontMatter(), 0.0, (prose, code), links)
     documents = [source, *some("a.md, b.md, c.md")]
     write_files(tmp_path, {each.path: as_file(each) for each in documents})
@@ -237,14 +279,19 @@ def test_a_link_exists_while_its_passage_is_allowed(tmp_path):
                 (others, ""),
             ):
                 found = snapshot.links(["x.md"], snapshot.allow(chosen))
-                assert sorted(edge.target[0] for edge in found) == list(expected), (engine, str(chosen))
+                assert sorted(edge.target[0] for edge in found) == list(expected), (
+                    engine,
+                    str(chosen),
+                )
 
 
 @pytest.mark.parametrize("named", ["a", "docs/a", "The First"])
 def test_a_link_waits_until_its_target_appears(tmp_path, named):
     """C70, R002-119: unresolved links are kept; only the target is indexed when it comes."""
     target = "docs/a.md"
-    write_files(tmp_path, {"x.md": as_file(document("x.md", links=[Link("wikilink", named)]))})
+    write_files(
+        tmp_path, {"x.md": as_file(document("x.md", links=[Link("wikilink", named)]))}
+    )
     late = as_file(document(target, aliases=["The First"]))
     with parsing(scripted), open_corpus(tmp_path) as corpus:
         assert _targets(corpus) == []
@@ -277,13 +324,23 @@ def test_a_better_target_that_appears_takes_the_link_over(tmp_path):
         write_files(tmp_path, {"b.md": as_file(document("b.md"))})
         corpus.refresh()
         seen.append(_targets(corpus))
-    assert seen == [["b.md"], ["far/away/plan.md"], ["plan.md"], ["far/away/plan.md"], ["b.md"], []]
+    assert seen == [
+        ["b.md"],
+        ["far/away/plan.md"],
+        ["plan.md"],
+        ["far/away/plan.md"],
+        ["b.md"],
+        [],
+    ]
 
 
 def test_a_target_that_moves_is_found_where_it_went(tmp_path):
     """C70: as when a note is moved to another folder; by its name, not by where it was."""
     links = [Link("wikilink", "a"), Link("markdown", "docs/a.md")]
-    write_files(tmp_path, {path: as_file(document(path, links=links)) for path in ("x.md", "docs/a.md")})
+    write_files(
+        tmp_path,
+        {path: as_file(document(path, links=links)) for path in ("x.md", "docs/a.md")},
+    )
     with parsing(scripted), open_corpus(tmp_path) as corpus:
         assert _targets(corpus) == ["docs/a.md", "docs/a.md"]
         (tmp_path / "notes").mkdir()
@@ -297,9 +354,17 @@ def test_links_are_seen_from_both_ends(tmp_path):
     write_files(
         tmp_path,
         {
-            "a.md": as_file(document("a.md", links=[Link("wikilink", "b", "Part"), Link("embed", "c")])),
+            "a.md": as_file(
+                document(
+                    "a.md", links=[Link("wikilink", "b", "Part"), Link("embed", "c")]
+                )
+            ),
             "b.md": as_file(document("b.md", links=[Link("markdown", "c.md", "", 0)])),
-            "c.md": as_file(document("c.md", links=[Link("wikilink", "nowhere"), Link("wikilink", "c")])),
+            "c.md": as_file(
+                document(
+                    "c.md", links=[Link("wikilink", "nowhere"), Link("wikilink", "c")]
+                )
+            ),
         },
     )
     for engine in ("embedded", "naive"):
@@ -312,35 +377,57 @@ def test_links_are_seen_from_both_ends(tmp_path):
                 )
                 for path in ("a.md", "b.md", "c.md", "d.md")
             }
-        ab, ac = ("a.md", "b.md", "wikilink", "Part", None), ("a.md", "c.md", "embed", "", None)
+        ab, ac = (
+            ("a.md", "b.md", "wikilink", "Part", None),
+            ("a.md", "c.md", "embed", "", None),
+        )
         bc = ("b.md", "c.md", "markdown", "", 0)
-        assert seen == {"a.md": [ab, ac], "b.md": [ab, bc], "c.md": [ac, bc], "d.md": []}
+        assert seen == {
+            "a.md": [ab, ac],
+            "b.md": [ab, bc],
+            "c.md": [ac, bc],
+            "d.md": [],
+        }
 
 
 def _targets(corpus: Corpus) -> list[str]:
     with corpus._reader.snapshot() as snapshot:
-        return sorted(edge.target for edge in snapshot.links(["x.md"], snapshot.allow(f.EVERYTHING)))
+        return sorted(
+            edge.target
+            for edge in snapshot.links(["x.md"], snapshot.allow(f.EVERYTHING))
+        )
 
 
 # --- Whole vaults ---------------------------------------------------------------------------------
 
 CASES = SHARED / "data/conformance/wikilinks"
 HELP = SHARED / "data/vault-obsidian-help/corpus.jsonl"
-needs_shared = pytest.mark.skipif(not CASES.exists() or not HELP.exists(), reason="no ../shared/data here")
+needs_shared = pytest.mark.skipif(
+    not CASES.exists() or not HELP.exists(), reason="no ../shared/data here"
+)
 
 
 def expected_graph(name: str) -> dict[str, Any]:
-    return json.loads((CASES / f"obsidiantools_graph_{name}.json").read_text(encoding="utf-8"))
+    return json.loads(
+        (CASES / f"obsidiantools_graph_{name}.json").read_text(encoding="utf-8")
+    )
 
 
 def graph_of(root: Path, notes: list[str], kind: LinkType) -> set[tuple[str, str]]:
     """The resolved links of one type, each end by the shortest name that is its own, as the graph has it."""
-    with open_corpus(root, model__name="none") as corpus, corpus._reader.snapshot() as snapshot:
+    with (
+        open_corpus(root, model__name="none") as corpus,
+        corpus._reader.snapshot() as snapshot,
+    ):
         everything = snapshot.allow(f.EVERYTHING)
         paths = [path for path, _ in _by_path(root)]
         name_of = {path: _name(path, notes) for path in paths}
         found = snapshot.links(paths, everything)
-    return {(name_of[edge.source], name_of[edge.target]) for edge in found if edge.type == kind}
+    return {
+        (name_of[edge.source], name_of[edge.target])
+        for edge in found
+        if edge.type == kind
+    }
 
 
 def _by_path(root: Path) -> list[tuple[str, Path]]:
@@ -354,17 +441,27 @@ def _name(path: str, notes: list[str]) -> str:
 
 def pairs(lists: dict[str, list[str]], targets: list[str]) -> set[tuple[str, str]]:
     """What a graph's lists say, without headings, and without what leads nowhere."""
-    named = ((source, target.split("#")[0]) for source, of in lists.items() for target in of)
+    named = (
+        (source, target.split("#")[0]) for source, of in lists.items() for target in of
+    )
     return {pair for pair in named if pair[1] in targets and pair[0] != pair[1]}
 
 
 @needs_shared
 def test_the_graph_of_a_small_vault(tmp_path):
     """R002-016: obsidiantools' stub vault, edge for edge."""
-    inputs = json.loads((CASES / "obsidiantools_inputs.json").read_text(encoding="utf-8"))
-    vault = {name.removeprefix("vault-stub/"): text for name, text in inputs.items() if "vault-stub/" in name}
+    inputs = json.loads(
+        (CASES / "obsidiantools_inputs.json").read_text(encoding="utf-8")
+    )
+    vault = {
+        name.removeprefix("vault-stub/"): text
+        for name, text in inputs.items()
+        if "vault-stub/" in name
+    }
     graph = expected_graph("vault_stub")
-    root = write_files(tmp_path, {name: text for name, text in vault.items() if name.endswith(".md")})
+    root = write_files(
+        tmp_path, {name: text for name, text in vault.items() if name.endswith(".md")}
+    )
     for kind, lists in (("wikilink", "wikilinks"), ("embed", "embeds")):
         expected = pairs(graph[lists], graph["notes"])
         assert graph_of(root, graph["notes"], kind) == expected
@@ -384,14 +481,25 @@ def test_the_graph_of_obsidians_help(tmp_path):
     root = write_files(tmp_path, {line["_id"]: line["text"] for line in lines})
     graph = expected_graph("obsidian_help_en")
     for kind, lists in (("wikilink", "wikilinks"), ("embed", "embeds")):
-        found, expected = graph_of(root, graph["notes"], kind), pairs(graph[lists], graph["notes"])
+        found, expected = (
+            graph_of(root, graph["notes"], kind),
+            pairs(graph[lists], graph["notes"]),
+        )
         assert expected - found == set()
-        beyond = {pair for pair in found - expected if not _left_open(graph, lists, *pair)}
+        beyond = {
+            pair for pair in found - expected if not _left_open(graph, lists, *pair)
+        }
         assert beyond == set()
     assert len(pairs(graph["wikilinks"], graph["notes"])) > 900
 
 
 def _left_open(graph: dict[str, Any], lists: str, source: str, target: str) -> bool:
     """Whether a note has a link that the graph calls nonexistent and that names this target after all."""
-    written = {name.split("#")[0] for name in graph[lists][source]} & set(graph["nonexistent"])
-    return any(f"/{folded(name)}".endswith(f"/{folded(target.split('/')[-1])}") for name in written if name)
+    written = {name.split("#")[0] for name in graph[lists][source]} & set(
+        graph["nonexistent"]
+    )
+    return any(
+        f"/{folded(name)}".endswith(f"/{folded(target.split('/')[-1])}")
+        for name in written
+        if name
+    )

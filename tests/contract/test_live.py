@@ -11,18 +11,23 @@ from pathlib import Path
 import pytest
 
 from conftest import test_settings, words_first, write_files
-from tamis.engine.embedded.lock import writer_lock
 from tamis.errors import StorageFault
-from tamis.live import LiveCorpus
+from tamis.index.embedded.lock import writer_lock
+from tamis.live.corpus import LiveCorpus
 from tamis.models.hashing import HashingEmbedder
 
-FILES = {f"note{number}.md": f"# Note {number}\n\nabout the token number{number}" for number in range(8)}
-LONG = 60.0  # seconds: far more than anything here takes, so that it is never the reason
+FILES = {
+    f"note{number}.md": f"# Note {number}\n\nabout the token number{number}"
+    for number in range(8)
+}
+LONG = (
+    60.0  # seconds: far more than anything here takes, so that it is never the reason
+)
 
 
 @pytest.fixture
 def live_over(tmp_path: Path, monkeypatch) -> Iterator[Callable[..., LiveCorpus]]:
-    monkeypatch.setattr("tamis.live._PATIENCE", LONG)
+    monkeypatch.setattr("tamis.live.corpus._PATIENCE", LONG)
     opened: list[LiveCorpus] = []
 
     def make(files: dict[str, str] | None = None, **flags: object) -> LiveCorpus:
@@ -109,7 +114,11 @@ def _held(monkeypatch, live: LiveCorpus):
     """The indexing path, held up after it has made an empty index."""
     import tamis.corpus
 
-    build, dated, go = tamis.corpus.build, tamis.build._dated_plan, threading.Event()
+    build, dated, go = (
+        tamis.corpus.build,
+        tamis.index.build._dated_plan,
+        threading.Event(),
+    )
     live._test_go = go  # type: ignore[attr-defined]
 
     def held(*arguments, **options):
@@ -117,7 +126,7 @@ def _held(monkeypatch, live: LiveCorpus):
             go.wait(LONG)
             return dated(*given, **named)
 
-        monkeypatch.setattr("tamis.build._dated_plan", late)
+        monkeypatch.setattr("tamis.index.build._dated_plan", late)
         return build(*arguments, **options)
 
     return held
@@ -127,7 +136,9 @@ def test_changes_are_noticed_at_the_next_question(live_over):
     live = live_over()
     live.fresh(LONG)
     settled(live)
-    write_files(live.corpus.root, {"new.md": "# New\n\nzebra", "note1.md": "# Note 1\n\nokapi"})
+    write_files(
+        live.corpus.root, {"new.md": "# New\n\nzebra", "note1.md": "# Note 1\n\nokapi"}
+    )
     (live.corpus.root / "note2.md").unlink()
     _rest(live)
     assert live.fresh(LONG).complete
@@ -150,7 +161,7 @@ def test_what_an_answer_does_not_know_is_counted(live_over, monkeypatch):
     with writer_lock(live.corpus.directory, 0, lambda _: None):
         write_files(live.corpus.root, {"a.md": "# A\n\nzebra", "b.md": "# B\n\nokapi"})
         _rest(live)
-        monkeypatch.setattr("tamis.live._PATIENCE", 0.3)
+        monkeypatch.setattr("tamis.live.corpus._PATIENCE", 0.3)
         freshness = live.fresh(LONG)
         assert (freshness.complete, freshness.pending_files) == (False, 2)
         assert freshness.as_of is not None and freshness.as_of >= before
@@ -176,7 +187,7 @@ def test_another_process_that_does_it_for_us(live_over):
 
 def test_files_that_change_while_vectors_are_made(live_over, monkeypatch):
     """Their words come first: embedding gives way between two portions."""
-    monkeypatch.setattr("tamis.fill.PORTION", 1)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     live = live_over()
     steps = threading.Semaphore(0)
     embed = HashingEmbedder.embed_passages
@@ -208,7 +219,9 @@ def test_a_file_that_cannot_be_indexed_is_not_pending_for_ever(live_over):
     settled(live)
     _later(live)
     assert live.corpus.changes() == 0
-    time.sleep(1.1)  # past the moment that we pretend the last run to have been at, less the two seconds
+    time.sleep(
+        1.1
+    )  # past the moment that we pretend the last run to have been at, less the two seconds
     write_files(live.corpus.root, {"image.md": "# No image\n\nzebra"})
     assert live.corpus.changes() == 1
     _rest(live)
@@ -227,7 +240,9 @@ def _later(live: LiveCorpus) -> None:
     with sqlite3.connect(live.corpus.directory / "index.db") as connection:
         connection.execute("UPDATE documents SET read_ns = read_ns + 3000000000")
         connection.execute("UPDATE facts SET value = value + 3 WHERE name = 'began'")
-        connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'generation'")
+        connection.execute(
+            "UPDATE facts SET value = value + 1 WHERE name = 'generation'"
+        )
     connection.close()
 
 
@@ -289,7 +304,7 @@ def test_a_fault_later_on_is_said_and_the_answer_is_given(live_over, monkeypatch
 
 
 def test_closing_stops_what_is_under_way_and_loses_nothing(live_over, monkeypatch):
-    monkeypatch.setattr("tamis.fill.PORTION", 1)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     live = live_over()
     with words_first(), slow_model(monkeypatch) as go:
         live.fresh(LONG)
@@ -346,4 +361,4 @@ def test_the_index_may_be_elsewhere(tmp_path):
     assert (tmp_path / "elsewhere" / "index.db").exists()
     assert not (root / ".tamis").exists()
     live.close()
-    assert "tamis.live" in sys.modules
+    assert "tamis.live.corpus" in sys.modules

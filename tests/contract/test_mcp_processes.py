@@ -22,13 +22,20 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from conftest import open_corpus, write_files
 from served import ERAS, FILES, HELLO, LOCAL
 
-TAMIS = [sys.executable, "-c", "from tamis.doors.cli import main; main()"]
+TAMIS = [sys.executable, "-c", "from tamis.cli.main import main; main()"]
 PATIENCE = 60  # seconds: machines that test are busy
-MANY = {f"{n}.md": f"# {n}\n\n" + f"grass number {n} grows in the field {n}\n" * 40 for n in range(1500)}
+MANY = {
+    f"{n}.md": f"# {n}\n\n" + f"grass number {n} grows in the field {n}\n" * 40
+    for n in range(1500)
+}
 
 
 def environment(**more):
-    return {name: value for name, value in os.environ.items() if not name.startswith("TAMIS_")} | more
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TAMIS_")
+    } | more
 
 
 STARTED: list[subprocess.Popen] = []
@@ -36,7 +43,11 @@ STARTED: list[subprocess.Popen] = []
 
 def start(*arguments, script=TAMIS):
     pipe, command = subprocess.PIPE, [*script, "mcp", *map(str, arguments)]
-    STARTED.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment()))
+    STARTED.append(
+        subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment()
+        )
+    )
     return STARTED[-1]
 
 
@@ -75,7 +86,9 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 def query(number, text="grass"):
-    return request(number, "tools/call", name="query_documents", arguments={"query": text})
+    return request(
+        number, "tools/call", name="query_documents", arguments={"query": text}
+    )
 
 
 @pytest.fixture
@@ -93,7 +106,9 @@ def inside(client_of, use):
 
 async def work(client):
     tools = await client.list_tools()
-    found = await client.call_tool("query_documents", {"query": "refund of grass", "limit": 2})
+    found = await client.call_tool(
+        "query_documents", {"query": "refund of grass", "limit": 2}
+    )
     wrong = await client.call_tool("query_documents", {"query": "x", "limt": 2})
     read = await client.read_resource("tamis://doc/README.md")
     return client.protocol_version, len(tools.tools), found, wrong, read
@@ -124,20 +139,22 @@ def noise():
         os.write(1, b"noise\\n")
         subprocess.run(["echo", "noise"])
         time.sleep(0.01)
-import tamis.doors.mcp as door
+import tamis.server.mcp as door
 desk = door.Desk
 def loud(*args):
     threading.Thread(target=noise, daemon=True).start()
     return desk(*args)
 door.Desk = loud
-from tamis.doors.cli import main
+from tamis.cli.main import main
 main()
 """
 
 
 def test_nothing_but_the_protocol_is_written_to_stdout(shop):
     """Whatever libraries and children print, and whenever: while it starts, serves and ends."""
-    server = start("--root", shop, "--model", "hashing", script=[sys.executable, "-c", NOISE])
+    server = start(
+        "--root", shop, "--model", "hashing", script=[sys.executable, "-c", NOISE]
+    )
     say(server, HELLO, READY)
     heard = listen(server, 1)
     for number in range(2, 22):
@@ -167,7 +184,10 @@ def test_lines_that_are_no_messages_are_answered_and_do_not_end_it(shop):
         (b"[" * 100_000, None),
         (b'{"jsonrpc": "2.0"}', None),
         (b"null", None),
-        (b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"x": "\\ud800"}}', 5),
+        (
+            b'{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"x": "\\ud800"}}',
+            5,
+        ),
         (
             f'{{"jsonrpc": "2.0", "id": "six", "method": "tools/call", "params": {{"x": {deep}}}}}'.encode(),
             "six",
@@ -213,18 +233,27 @@ time.sleep(600)
 
 def is_running(process):
     try:
-        state = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+        state = (
+            Path(f"/proc/{process}/stat")
+            .read_text("utf-8")
+            .rpartition(")")[2]
+            .split()[0]
+        )
     except FileNotFoundError:
         return False
     return state != "Z"
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
+@pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="looks at processes in /proc"
+)
 def test_it_ends_when_its_client_is_killed(shop):
     """Though somebody else still holds the other end of its input."""
     reading, writing = os.pipe()
     command = [sys.executable, "-c", MIDDLE, *TAMIS, "mcp", "--root", str(shop)]
-    client = subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, env=environment())
+    client = subprocess.Popen(
+        command, stdin=reading, stdout=subprocess.PIPE, env=environment()
+    )
     os.close(reading)
     server = int(client.stdout.readline())
     time.sleep(2)
@@ -320,7 +349,9 @@ def test_an_interrupt_ends_it_at_once(shop):
 
 def test_without_pipes_there_is_no_server(shop):
     command = " ".join(map(shlex.quote, [*TAMIS, "mcp", "--root", str(shop)]))
-    ran = subprocess.run(f"{command} <&-", shell=True, env=environment(), capture_output=True, text=True)
+    ran = subprocess.run(
+        f"{command} <&-", shell=True, env=environment(), capture_output=True, text=True
+    )
     assert ran.returncode == 2
     assert "must be open" in ran.stderr
 
@@ -359,7 +390,9 @@ def test_over_http_with_a_token(mode, shop):
             headers = {"Authorization": "Bearer long enough"}
             async with (
                 create_mcp_http_client(headers=headers) as plain,
-                Client(streamable_http_client(url, http_client=plain), mode=mode) as client,
+                Client(
+                    streamable_http_client(url, http_client=plain), mode=mode
+                ) as client,
             ):
                 return await work(client)
 

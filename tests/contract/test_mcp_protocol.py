@@ -11,11 +11,22 @@ from mcp import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 from conftest import write_files
-from served import ERAS, FILES, HELLO, LOCAL, answer, call, desk_of, desk_over, post, with_client
-from tamis.doors.listen import Address, check_token, read_address, with_token
-from tamis.doors.mcp import http_application, in_time
-from tamis.doors.tools import TOOLS
+from served import (
+    ERAS,
+    FILES,
+    HELLO,
+    LOCAL,
+    answer,
+    call,
+    desk_of,
+    desk_over,
+    post,
+    with_client,
+)
 from tamis.errors import UsageError
+from tamis.server.mcp import http_application, in_time
+from tamis.server.run import Address, check_token, read_address, with_token
+from tamis.server.tools import TOOLS
 
 MOST_BYTES = 6 * 1024
 
@@ -32,7 +43,10 @@ def shop(tmp_path_factory):
 def both(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     write_files(folder / "one", FILES)
-    desk = desk_over(folder / "one", write_files(folder / "two words", {"lab/Bäume & co.md": "trees"}))
+    desk = desk_over(
+        folder / "one",
+        write_files(folder / "two words", {"lab/Bäume & co.md": "trees"}),
+    )
     answer(desk, query="grass")
     yield desk
     desk.close()
@@ -42,14 +56,20 @@ def test_both_revisions_are_spoken(shop):
     async def version(client):
         return client.protocol_version
 
-    assert [with_client(shop, version, mode) for mode in ERAS] == ["2026-07-28", "2025-11-25"]
+    assert [with_client(shop, version, mode) for mode in ERAS] == [
+        "2026-07-28",
+        "2025-11-25",
+    ]
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     names = [f"a project with a name of its own {number}" for number in range(12)]
-    desk = desk_over(*(write_files(folder / name, {"a.md": "grass"}) for name in names), indexed=False)
+    desk = desk_over(
+        *(write_files(folder / name, {"a.md": "grass"}) for name in names),
+        indexed=False,
+    )
     yield desk
     desk.close()
 
@@ -61,8 +81,13 @@ def many(tmp_path_factory):
 @pytest.mark.parametrize("which", ["shop", "both", "many"])
 def test_the_list_of_tools_is_short(which, mode, request):
     """As it is sent: at most six kilobytes for five tools with what goes in and what comes out."""
-    listed = with_client(request.getfixturevalue(which), lambda client: client.list_tools(), mode)
-    assert len(listed.model_dump_json(by_alias=True, exclude_none=True).encode()) <= MOST_BYTES
+    listed = with_client(
+        request.getfixturevalue(which), lambda client: client.list_tools(), mode
+    )
+    assert (
+        len(listed.model_dump_json(by_alias=True, exclude_none=True).encode())
+        <= MOST_BYTES
+    )
     assert [tool.name for tool in listed.tools] == [tool.name for tool in TOOLS]
 
 
@@ -76,10 +101,12 @@ def test_tools_say_what_they_are(shop):
             assert schema["type"] == "object"
         assert tool.input_schema["additionalProperties"] is False
         assert "root" not in tool.input_schema["properties"]
-    hybrid = next(tool for tool in TOOLS if tool.name == "graphrag_hybrid_search").input_schema()[
-        "properties"
-    ]
-    defaults = {name: hybrid[name]["default"] for name in hybrid if "default" in hybrid[name]}
+    hybrid = next(
+        tool for tool in TOOLS if tool.name == "graphrag_hybrid_search"
+    ).input_schema()["properties"]
+    defaults = {
+        name: hybrid[name]["default"] for name in hybrid if "default" in hybrid[name]
+    }
     assert defaults == {
         "include_graph_context": True,
         "max_hops": 2,
@@ -91,7 +118,24 @@ def test_tools_say_what_they_are(shop):
 
 def test_what_is_read_is_what_the_schema_allows(shop):
     """The schema and the strict reading come from one table; a validator of JSON Schema agrees with it."""
-    samples = ["x", "", ["x"], [1], [], 0, 1, 5, 200, 101, 2.5, -1, 0.5, True, False, {"a": 1}]
+    samples = [
+        "x",
+        "",
+        ["x"],
+        [1],
+        [],
+        0,
+        1,
+        5,
+        200,
+        101,
+        2.5,
+        -1,
+        0.5,
+        True,
+        False,
+        {"a": 1},
+    ]
     more_is_taken = {"texts": str}  # one text for a list of one
     for tool in TOOLS:
         for parameter in tool.parameters:
@@ -99,12 +143,22 @@ def test_what_is_read_is_what_the_schema_allows(shop):
             for value in samples:
                 arguments = {"query": "x", "path": "README.md"}
                 arguments = {
-                    each: arguments[each] for each in arguments if each in tool.input_schema()["properties"]
+                    each: arguments[each]
+                    for each in arguments
+                    if each in tool.input_schema()["properties"]
                 }
-                told = call(shop, tool.name, arguments | {parameter.name: value}).content[0].text
-                refused = told.startswith((f"error: {parameter.name} is ", "error: there is no chunk type"))
+                told = (
+                    call(shop, tool.name, arguments | {parameter.name: value})
+                    .content[0]
+                    .text
+                )
+                refused = told.startswith(
+                    (f"error: {parameter.name} is ", "error: there is no chunk type")
+                )
                 if not validator.is_valid(value) and not parameter.is_brief:
-                    assert refused or isinstance(value, more_is_taken.get(parameter.kind, ())), (
+                    assert refused or isinstance(
+                        value, more_is_taken.get(parameter.kind, ())
+                    ), (
                         parameter,
                         value,
                     )
@@ -120,7 +174,11 @@ def test_with_several_roots_a_root_can_be_chosen(both):
 
 
 def test_of_many_roots_the_names_are_told_to_who_errs(many):
-    told = call(many, "query_documents", {"query": "grass", "root": "another"}).content[0].text
+    told = (
+        call(many, "query_documents", {"query": "grass", "root": "another"})
+        .content[0]
+        .text
+    )
     assert "a project with a name of its own 11" in told
 
 
@@ -133,13 +191,18 @@ def test_results_hold_to_their_schema(shop):
         ("get_passage", {"path": "README.md"}),
         ("index_status", {}),
     ):
-        Draft202012Validator(shop.tools[tool].output).validate(answer(shop, tool, **arguments))
+        Draft202012Validator(shop.tools[tool].output).validate(
+            answer(shop, tool, **arguments)
+        )
 
 
 def test_lists_may_be_cached(shop):
     async def hints(client):
         tools, resources = await client.list_tools(), await client.list_resources()
-        return (tools.ttl_ms, tools.cache_scope), (resources.ttl_ms, resources.cache_scope)
+        return (tools.ttl_ms, tools.cache_scope), (
+            resources.ttl_ms,
+            resources.cache_scope,
+        )
 
     (tools, scope), (resources, own) = with_client(shop, hints)
     assert (scope, own) == ("public", "private")
@@ -164,7 +227,9 @@ def test_text_comes_first_and_then_links(mode, shop):
         assert each["content"] in first.text
     assert [link.uri for link in links] == [
         f"tamis://doc/{path}"
-        for path in dict.fromkeys(each["path"] for each in result.structured_content["results"])
+        for path in dict.fromkeys(
+            each["path"] for each in result.structured_content["results"]
+        )
     ]
 
 
@@ -184,23 +249,37 @@ async def all_resources(client):
 @pytest.mark.parametrize("mode", ERAS)
 def test_documents_are_resources(mode, shop):
     listed = with_client(shop, all_resources, mode)
-    assert {each.name for each in listed} == set(FILES) - {"tamis.toml", ".graphragignore"}
+    assert {each.name for each in listed} == set(FILES) - {
+        "tamis.toml",
+        ".graphragignore",
+    }
 
     async def read(client):
-        return {each.name: (await client.read_resource(each.uri)).contents[0] for each in listed}
+        return {
+            each.name: (await client.read_resource(each.uri)).contents[0]
+            for each in listed
+        }
 
     for name, contents in with_client(shop, read, mode).items():
         assert contents.text == FILES[name]
-        assert contents.mime_type == ("text/markdown" if name.endswith(".md") else "text/plain")
+        assert contents.mime_type == (
+            "text/markdown" if name.endswith(".md") else "text/plain"
+        )
 
 
 def test_resources_come_in_pages(tmp_path):
-    desk = desk_of(tmp_path / "r", {f"{n:03}.md": f"grass {n}" for n in range(230)}, indexed=False)
-    assert with_client(desk, all_resources) == []  # nothing is indexed because a client connects
+    desk = desk_of(
+        tmp_path / "r", {f"{n:03}.md": f"grass {n}" for n in range(230)}, indexed=False
+    )
+    assert (
+        with_client(desk, all_resources) == []
+    )  # nothing is indexed because a client connects
     assert not (tmp_path / "r/.tamis").exists()
     answer(desk, query="grass")
     wait_for(desk)
-    assert [each.name for each in with_client(desk, all_resources)] == [f"{n:03}.md" for n in range(230)]
+    assert [each.name for each in with_client(desk, all_resources)] == [
+        f"{n:03}.md" for n in range(230)
+    ]
     first = with_client(desk, lambda client: client.list_resources())
     assert len(first.resources) == 100
     with pytest.raises(MCPError, match="no cursor of ours"):
@@ -210,7 +289,10 @@ def test_resources_come_in_pages(tmp_path):
 
 def wait_for(desk, patience=60.0):
     end = time.monotonic() + patience
-    while not answer(desk, "index_status")["freshness"]["complete"] and time.monotonic() < end:
+    while (
+        not answer(desk, "index_status")["freshness"]["complete"]
+        and time.monotonic() < end
+    ):
         time.sleep(0.1)
 
 
@@ -245,7 +327,10 @@ def test_a_document_that_is_gone_or_no_text_any_more(tmp_path):
     (tmp_path / "r/b.md").write_bytes(b"\0\1" * 50)
     for name in ("a.md", "b.md"):
         with pytest.raises(MCPError, match="Resource not found"):
-            with_client(desk, lambda client, name=name: client.read_resource(f"tamis://doc/{name}"))
+            with_client(
+                desk,
+                lambda client, name=name: client.read_resource(f"tamis://doc/{name}"),
+            )
     desk.close()
 
 
@@ -254,15 +339,24 @@ def test_resources_of_several_roots(both):
     assert listed["README.md"] == "tamis://doc/one/README.md"
     odd = listed["lab/Bäume & co.md"]
     assert odd == "tamis://doc/two%20words/lab/B%C3%A4ume%20%26%20co.md"
-    assert with_client(both, lambda client: client.read_resource(odd)).contents[0].text == "trees"
+    assert (
+        with_client(both, lambda client: client.read_resource(odd)).contents[0].text
+        == "trees"
+    )
     with pytest.raises(MCPError, match="Resource not found"):
-        with_client(both, lambda client: client.read_resource("tamis://doc/three/README.md"))
-    template = with_client(both, lambda client: client.list_resource_templates()).resource_templates[0]
+        with_client(
+            both, lambda client: client.read_resource("tamis://doc/three/README.md")
+        )
+    template = with_client(
+        both, lambda client: client.list_resource_templates()
+    ).resource_templates[0]
     assert template.uri_template == "tamis://doc/{root}/{+path}"
 
 
 def test_the_template(shop):
-    template = with_client(shop, lambda client: client.list_resource_templates()).resource_templates[0]
+    template = with_client(
+        shop, lambda client: client.list_resource_templates()
+    ).resource_templates[0]
     assert template.uri_template == "tamis://doc/{+path}"
 
 
@@ -276,7 +370,8 @@ def test_prompts(mode, shop):
 
     async def get(client):
         return await client.get_prompt(
-            "find_and_cite", {"question": "how {long}?", "workspace": "api", "tag": "money"}
+            "find_and_cite",
+            {"question": "how {long}?", "workspace": "api", "tag": "money"},
         )
 
     told = with_client(shop, get, mode).messages[0].content.text
@@ -329,8 +424,12 @@ def test_completions(mode, shop):
 
 
 def test_completions_are_bounded(tmp_path):
-    desk = desk_of(tmp_path / "r", {f"{n:03}.md": f"grass {n}" for n in range(130)}, indexed=False)
-    assert completed(desk, "path", "").values == []  # no index yet, and none is made for this
+    desk = desk_of(
+        tmp_path / "r", {f"{n:03}.md": f"grass {n}" for n in range(130)}, indexed=False
+    )
+    assert (
+        completed(desk, "path", "").values == []
+    )  # no index yet, and none is made for this
     answer(desk, query="grass")
     wait_for(desk)
     found = completed(desk, "path", "")
@@ -359,7 +458,9 @@ def test_progress_is_told_while_the_first_index_is_made(mode, tmp_path):
         told.append((progress, total, message))
 
     async def ask(client):
-        return await client.call_tool("query_documents", {"query": "grass"}, progress_callback=watch)
+        return await client.call_tool(
+            "query_documents", {"query": "grass"}, progress_callback=watch
+        )
 
     assert not with_client(desk, ask, mode).is_error
     assert told
@@ -392,7 +493,11 @@ def test_many_calls_at_once(shop):
         results = []
 
         async def one(number):
-            results.append(await client.call_tool("query_documents", {"query": f"grass {number % 5}"}))
+            results.append(
+                await client.call_tool(
+                    "query_documents", {"query": f"grass {number % 5}"}
+                )
+            )
 
         async with anyio.create_task_group() as group:
             for number in range(40):
@@ -419,11 +524,13 @@ def test_a_damaged_index_is_an_error_that_says_what_to_do(tmp_path):
     other.close()
 
 
-def test_a_fault_of_our_own_is_an_error_and_its_details_are_in_the_log(shop, monkeypatch, caplog):
+def test_a_fault_of_our_own_is_an_error_and_its_details_are_in_the_log(
+    shop, monkeypatch, caplog
+):
     def fail(*_):
         raise ZeroDivisionError("a secret of ours")
 
-    monkeypatch.setattr("tamis.roots.Roots.status", fail)
+    monkeypatch.setattr("tamis.live.roots.Roots.status", fail)
     for mode in ERAS:
         result = call(shop, "index_status", {}, mode)
         assert result.is_error
@@ -447,21 +554,30 @@ def test_a_request_is_answered(over_http):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "shop.example.evil:1"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "127.0.0.1.evil.example",
+        "",
+        "shop.example.evil:1",
+    ],
 )
 def test_another_host_is_refused(host, over_http):
     assert post(over_http, HELLO, LOCAL | {"host": host})[0] == 421
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "localhost:1", "[::1]:8000", "shop.example", "shop.example:443"]
+    "host",
+    ["localhost", "localhost:1", "[::1]:8000", "shop.example", "shop.example:443"],
 )
 def test_our_own_names_are_known(host, over_http):
     assert post(over_http, HELLO, LOCAL | {"host": host})[0] == 200
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://localhost.evil.example", "file://"]
+    "origin",
+    ["https://evil.example", "null", "http://localhost.evil.example", "file://"],
 )
 def test_a_page_of_another_site_is_refused(origin, over_http):
     assert post(over_http, HELLO, LOCAL | {"origin": origin})[0] == 403
@@ -471,19 +587,27 @@ def test_a_page_of_another_site_is_refused(origin, over_http):
 def test_what_is_no_json_is_refused(over_http):
     for body in (b"", b"{", b"[" * 10_000, b"\xff"):
         assert 400 <= post(over_http, body)[0] < 500
-    assert 400 <= post(over_http, HELLO, LOCAL | {"content-type": "text/plain"})[0] < 500
+    assert (
+        400 <= post(over_http, HELLO, LOCAL | {"content-type": "text/plain"})[0] < 500
+    )
 
 
 def test_a_token_must_be_the_right_one(over_http):
     guarded = lambda: with_token(over_http(), "a secret of ours")  # noqa: E731
     for wrong in (
         {},
-        *({"authorization": each} for each in ("", "Bearer", "Bearer a secret", "a secret of ours")),
+        *(
+            {"authorization": each}
+            for each in ("", "Bearer", "Bearer a secret", "a secret of ours")
+        ),
     ):
         status, body = post(guarded, HELLO, LOCAL | wrong)
         assert status == 401
         assert b"Bearer" in body
-    assert post(guarded, HELLO, LOCAL | {"authorization": "Bearer a secret of ours"})[0] == 200
+    assert (
+        post(guarded, HELLO, LOCAL | {"authorization": "Bearer a secret of ours"})[0]
+        == 200
+    )
 
 
 def test_a_body_that_never_comes_is_not_waited_for():
@@ -500,7 +624,9 @@ def test_a_body_that_never_comes_is_not_waited_for():
         async def send(message):
             sent.append(message)
 
-        await in_time(stalled, 0.0, slack=0.1)({"type": "http", "method": method}, None, send)
+        await in_time(stalled, 0.0, slack=0.1)(
+            {"type": "http", "method": method}, None, send
+        )
         return sent
 
     assert anyio.run(request, "POST")[0]["status"] == 408
@@ -523,7 +649,9 @@ def test_addresses(text, address):
     assert read_address(str(address)) == address
 
 
-@pytest.mark.parametrize("text", ["", "localhost", "x:y", "1.2.3.4:70000", "1.2.3.4:-1", "x:" + "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "x:y", "1.2.3.4:70000", "1.2.3.4:-1", "x:" + "9" * 5000]
+)
 def test_what_is_no_address(text):
     with pytest.raises(UsageError, match="is no address"):
         read_address(text)

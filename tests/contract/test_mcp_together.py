@@ -7,7 +7,9 @@ def test_servers_share_an_index_while_files_change_and_one_is_killed(tmp_path):
     """No error, no word of a lock, and no answer that is older than it says."""
     root = (tmp_path / "root").resolve()
     root.mkdir()
-    counts = load_benchmark("mcp_together").together(root, servers=3, calls=40, files=60, model="hashing")
+    counts = load_benchmark("mcp_together").together(
+        root, servers=3, calls=40, files=60, model="hashing"
+    )
     assert counts["calls"] == 40 + 40 + 20
     assert counts["killed servers"] == 1
     assert counts["complete"] > 0

@@ -9,13 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_mcp_processes import PATIENCE, READY, listen, none_left, query, request, say, start
+from test_mcp_processes import (
+    PATIENCE,
+    READY,
+    listen,
+    none_left,
+    query,
+    request,
+    say,
+    start,
+)
 
 from conftest import test_settings, write_files
 from served import FILES, HELLO, answer, desk_of
 from tamis.corpus import Corpus
-from tamis.engine.embedded.lock import holder
 from tamis.errors import StorageFault
+from tamis.index.embedded.lock import holder
 
 __all__ = ["none_left"]
 
@@ -36,7 +45,11 @@ def found(root: Path, question: str) -> list[str]:
     """What the index holds, by its words: asked without a look at the files, or at the root's settings."""
     with Corpus(root, root / ".tamis", test_settings(root / "docs")) as corpus:
         results = corpus.search(question, limit=50).results
-    return [result.path for result in results if any(each.lane == "words" for each in result.evidence)]
+    return [
+        result.path
+        for result in results
+        if any(each.lane == "words" for each in result.evidence)
+    ]
 
 
 def asked(root: Path) -> subprocess.Popen[bytes]:
@@ -67,14 +80,23 @@ def test_changes_are_indexed_without_a_question(shop):
     server = start("--root", shop, "--model", "hashing")
     say(server, HELLO, READY, request(2, "tools/list"), request(3, "resources/list"))
     listen(server, 3)
-    assert not (shop / ".tamis").exists(), "nothing is opened, let alone watched, before the first question"
+    assert not (shop / ".tamis").exists(), (
+        "nothing is opened, let alone watched, before the first question"
+    )
     assert paths(server, 4, "refund")
     wait_until(lambda: watcher(shop) == f"process {server.pid}")
     write_files(shop, {"docs/new.md": "# New\n\nzebra\n"})
     wait_until(lambda: found(shop, "zebra") == ["docs/new.md"])
     assert paths(server, 5, "zebra")[0] == "docs/new.md"
-    handles = len(os.listdir(f"/proc/{server.pid}/fd")) if Path("/proc/self/fd").exists() else None
-    write_files(shop, {"tamis.toml": FILES["tamis.toml"] + '[ignore]\npatterns = ["docs/new.md"]\n'})
+    handles = (
+        len(os.listdir(f"/proc/{server.pid}/fd"))
+        if Path("/proc/self/fd").exists()
+        else None
+    )
+    write_files(
+        shop,
+        {"tamis.toml": FILES["tamis.toml"] + '[ignore]\npatterns = ["docs/new.md"]\n'},
+    )
     wait_until(lambda: found(shop, "zebra") == [])
     write_files(shop, {"tamis.toml": "[serch]\n", "docs/other.md": "yak"})
     wait_until(lambda: found(shop, "yak") == ["docs/other.md"])
@@ -83,7 +105,9 @@ def test_changes_are_indexed_without_a_question(shop):
     if handles is not None:
         assert len(os.listdir(f"/proc/{server.pid}/fd")) <= handles + 4
     said = end(server)
-    assert said.count("unknown setting serch") == 1, "it says so, and goes on with the settings it had"
+    assert said.count("unknown setting serch") == 1, (
+        "it says so, and goes on with the settings it had"
+    )
 
 
 def test_one_server_watches_and_another_takes_over(shop):
@@ -93,7 +117,9 @@ def test_one_server_watches_and_another_takes_over(shop):
     write_files(shop, {"docs/one.md": "zebra"})
     wait_until(lambda: found(shop, "zebra") == ["docs/one.md"])
     assert watcher(shop) == f"process {first.pid}"
-    assert paths(second, 3, "zebra")[0] == "docs/one.md", "whoever follows sees what the other writes"
+    assert paths(second, 3, "zebra")[0] == "docs/one.md", (
+        "whoever follows sees what the other writes"
+    )
     first.send_signal(signal.SIGKILL)
     first.wait(PATIENCE)
     wait_until(lambda: watcher(shop) == f"process {second.pid}")
@@ -102,7 +128,9 @@ def test_one_server_watches_and_another_takes_over(shop):
     assert end(second) == ""
 
 
-def test_where_the_system_does_not_tell_we_look_and_say_so(tmp_path, caplog, monkeypatch):
+def test_where_the_system_does_not_tell_we_look_and_say_so(
+    tmp_path, caplog, monkeypatch
+):
     def refuse(*_: object) -> None:
         raise OSError("OS file watch limit reached. about [...]")
 
@@ -113,7 +141,9 @@ def test_where_the_system_does_not_tell_we_look_and_say_so(tmp_path, caplog, mon
         answer(desk, query="grass")
         wait_until(lambda: "looking every 0.1 s instead" in caplog.text)
         write_files(tmp_path / "shop", {"docs/new.md": "zebra"})
-        wait_until(lambda: found((tmp_path / "shop").resolve(), "zebra") == ["docs/new.md"])
+        wait_until(
+            lambda: found((tmp_path / "shop").resolve(), "zebra") == ["docs/new.md"]
+        )
     finally:
         desk.close()
     polling = [each for each in caplog.records if "instead" in each.getMessage()]
@@ -128,7 +158,7 @@ def test_a_fault_in_the_background_is_said_once(tmp_path, caplog, monkeypatch):
         tries.append(1)
         raise StorageFault("the disk is full", hint="free some")
 
-    monkeypatch.setattr("tamis.watch._RETRY", 0.05)
+    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.05)
     monkeypatch.setattr("tamis.corpus.build", fail)
     write_files(tmp_path / "shop", {"docs/new.md": "zebra"})
     try:
@@ -136,4 +166,6 @@ def test_a_fault_in_the_background_is_said_once(tmp_path, caplog, monkeypatch):
         wait_until(lambda: len(tries) > 3)
     finally:
         desk.close()
-    assert [each.getMessage() for each in caplog.records] == ["shop: the disk is full (free some)"]
+    assert [each.getMessage() for each in caplog.records] == [
+        "shop: the disk is full (free some)"
+    ]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from conftest import open_corpus, write_files
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, UsageError
-from tamis.languages import CHUNK_TYPES, LANGUAGES
 from tamis.model import Found
 from tamis.models.hashing import HashingEmbedder
-from tamis.query import parse_filter
+from tamis.query.language import parse_filter
+from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,19 @@ SPACES = {"docs": ["docs"], "work": ["notes", "src"], "none": []}
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Iterator[Corpus]:
     root = tmp_path_factory.mktemp("metadata").resolve()
-    spaces = "\n".join(f"{name} = {json.dumps(folders)}" for name, folders in SPACES.items())
-    write_files(root, {row.path: row.text for row in ROWS} | {"tamis.toml": f"[workspaces]\n{spaces}\n"})
+    spaces = "\n".join(
+        f"{name} = {json.dumps(folders)}" for name, folders in SPACES.items()
+    )
+    write_files(
+        root,
+        {row.path: row.text for row in ROWS}
+        | {"tamis.toml": f"[workspaces]\n{spaces}\n"},
+    )
     for row in ROWS:  # a file without front matter has its own time
-        os.utime(root / row.path, (row.moment.timestamp(),) * 2 if not row.path.endswith(".md") else (0, 0))
+        os.utime(
+            root / row.path,
+            (row.moment.timestamp(),) * 2 if not row.path.endswith(".md") else (0, 0),
+        )
     with open_corpus(root, ignore__patterns=["tamis.toml"]) as corpus:
         yield corpus
 
@@ -103,13 +112,20 @@ def spoken(tag: str) -> str:
 
 
 def tagged(*tags: str):
-    return lambda row: {spoken(tag) for tag in tags} <= {spoken(tag) for tag in row.tags} | implied(row)
+    return lambda row: (
+        {spoken(tag) for tag in tags}
+        <= {spoken(tag) for tag in row.tags} | implied(row)
+    )
 
 
 def implied(row: Row) -> set[str]:
     """R004-031: code is tagged with what it is, and so are documents."""
     if row.kind == "documentation":
-        return {"documentation", "markdown"} if row.path.endswith(".md") else {"documentation"}
+        return (
+            {"documentation", "markdown"}
+            if row.path.endswith(".md")
+            else {"documentation"}
+        )
     return {row.kind, row.language} | ({"code"} if row.kind == "definitions" else set())
 
 
@@ -132,9 +148,18 @@ def test_tags_must_all_be_there(tags, corpus):
     expected = rows(tagged(*wanted))
     assert ask(corpus, tags=tags) == expected
     assert ask(corpus, tags=tuple(reversed(tags))) == expected
-    assert ask(corpus, tags=set(tags), exclude_archived=False) == rows(tagged(*wanted), archived=True)
+    assert ask(corpus, tags=set(tags), exclude_archived=False) == rows(
+        tagged(*wanted), archived=True
+    )
     assert ask(corpus, filter=" ".join(f'tag:"{tag}"' for tag in tags)) == expected
-    assert paths(corpus.search("alpha " + " ".join(f'tag:"{tag}"' for tag in tags), limit=100)) == expected
+    assert (
+        paths(
+            corpus.search(
+                "alpha " + " ".join(f'tag:"{tag}"' for tag in tags), limit=100
+            )
+        )
+        == expected
+    )
 
 
 def test_one_tag_as_text(corpus):
@@ -155,7 +180,12 @@ def test_one_tag_as_text(corpus):
 )
 def test_tags_that_are_no_text_in_yaml(written, tags, corpus_of):
     """R004-007: a number, a truth or a date in the front matter is the tag that one reads there."""
-    corpus = corpus_of({"a.md": f"---\n{written}\n---\nalpha", "b.md": "---\ntags: [other]\n---\nalpha beta"})
+    corpus = corpus_of(
+        {
+            "a.md": f"---\n{written}\n---\nalpha",
+            "b.md": "---\ntags: [other]\n---\nalpha beta",
+        }
+    )
     for tag in tags:
         assert ask(corpus, tags=[tag]) == {"a.md"}, tag
     assert ask(corpus, tags=tags) == {"a.md"}
@@ -191,12 +221,15 @@ def test_chunk_types_are_alternatives(types, corpus):
     assert ask(corpus, filter=" | ".join(f"type:{kind}" for kind in types)) == rows(
         lambda row: row.kind in types
     )
-    assert {result.chunk_type for result in corpus.search("alpha", chunk_types=types, limit=100).results} == {
-        row.kind for row in ROWS if row.kind in types
-    }
+    assert {
+        result.chunk_type
+        for result in corpus.search("alpha", chunk_types=types, limit=100).results
+    } == {row.kind for row in ROWS if row.kind in types}
 
 
-@pytest.mark.parametrize("wrong", ["Documentation", "docs", "definition", "DATA", "", "nonsense"])
+@pytest.mark.parametrize(
+    "wrong", ["Documentation", "docs", "definition", "DATA", "", "nonsense"]
+)
 def test_an_unknown_type_lists_the_allowed(wrong, corpus):
     """C102."""
     for types in ([wrong], ["data", wrong]):
@@ -207,7 +240,9 @@ def test_an_unknown_type_lists_the_allowed(wrong, corpus):
             assert all(kind in caught.value.hint for kind in CHUNK_TYPES)
 
 
-@pytest.mark.parametrize("languages", [["python"], ["Python"], ["python", "go"], ["rust", "yaml"], ["zig"]])
+@pytest.mark.parametrize(
+    "languages", [["python"], ["Python"], ["python", "go"], ["rust", "yaml"], ["zig"]]
+)
 def test_languages_are_alternatives(languages, corpus):
     """One of them, in any case; a tag of the same name is another matter."""
     wanted = {language.lower() for language in languages}
@@ -224,10 +259,17 @@ def test_an_unknown_language_lists_the_allowed(wrong, corpus):
 
 def test_type_tag_and_language_together(corpus):
     """R004-001, R004-002, R004-021, R004-028: every term holds."""
-    assert ask(corpus, chunk_types=["documentation"], tags=["architecture"]) == {"docs/d.md", "notes/g.md"}
-    assert ask(corpus, chunk_types=["definitions"], languages=["go", "yaml"]) == {"src/l.go"}
+    assert ask(corpus, chunk_types=["documentation"], tags=["architecture"]) == {
+        "docs/d.md",
+        "notes/g.md",
+    }
+    assert ask(corpus, chunk_types=["definitions"], languages=["go", "yaml"]) == {
+        "src/l.go"
+    }
     assert ask(corpus, chunk_types=["data"], tags=["go"]) == set()
-    assert ask(corpus, languages=["go"], tags=["go"]) == {"src/l.go"}  # code has its language for a tag
+    assert ask(corpus, languages=["go"], tags=["go"]) == {
+        "src/l.go"
+    }  # code has its language for a tag
     assert ask(corpus, languages=["go"], tags=["architecture"]) == set()
 
 
@@ -235,7 +277,16 @@ def test_type_tag_and_language_together(corpus):
 
 
 @pytest.mark.parametrize(
-    "name", ["Ada", "ada lovelace", "ADA LOVELACE", "Grace Hopper", "Grace", "jos\u00c9", "Nobody"]
+    "name",
+    [
+        "Ada",
+        "ada lovelace",
+        "ADA LOVELACE",
+        "Grace Hopper",
+        "Grace",
+        "jos\u00c9",
+        "Nobody",
+    ],
 )
 def test_author(name, corpus):
     """C48; R002-125, R002-126: the whole name, in any case."""
@@ -246,7 +297,8 @@ def test_author(name, corpus):
 
 
 @pytest.mark.parametrize(
-    "name", ["guide", "GUIDE", "note", "reference", "\u00fcber", "2026", "gui", "nothing"]
+    "name",
+    ["guide", "GUIDE", "note", "reference", "\u00fcber", "2026", "gui", "nothing"],
 )
 def test_category(name, corpus):
     """C48; R002-117, R002-122, R002-126, R002-127: `type` stands in where there is no `category`."""
@@ -256,8 +308,16 @@ def test_category(name, corpus):
 
 
 def test_an_accent_in_either_spelling(corpus):
-    assert ask(corpus, author="jose\u0301") == ask(corpus, author="Jos\u00e9") == {"notes/g.md"}
-    assert ask(corpus, category="U\u0308BER") == ask(corpus, category="\u00fcber") == {"notes/g.md"}
+    assert (
+        ask(corpus, author="jose\u0301")
+        == ask(corpus, author="Jos\u00e9")
+        == {"notes/g.md"}
+    )
+    assert (
+        ask(corpus, category="U\u0308BER")
+        == ask(corpus, category="\u00fcber")
+        == {"notes/g.md"}
+    )
 
 
 def test_a_category_comes_before_a_type(corpus_of):
@@ -312,19 +372,36 @@ def test_dates(written, corpus):
     earlier = rows(lambda row: row.moment < ends)
     assert ask(corpus, modified_after=written) == later
     assert ask(corpus, modified_before=written) == earlier
-    assert ask(corpus, modified_after=written, modified_before=written) == later & earlier
+    assert (
+        ask(corpus, modified_after=written, modified_before=written) == later & earlier
+    )
     assert later | earlier == rows()
 
 
 def test_a_span(corpus):
     expected = rows(lambda row: utc(2026, 1, 31) <= row.moment < utc(2026, 5, 2))
-    assert ask(corpus, modified_after="2026-01-31", modified_before="2026-05-01") == expected
-    assert ask(corpus, modified_after="2026-05-01", modified_before="2026-01-31") == set()
+    assert (
+        ask(corpus, modified_after="2026-01-31", modified_before="2026-05-01")
+        == expected
+    )
+    assert (
+        ask(corpus, modified_after="2026-05-01", modified_before="2026-01-31") == set()
+    )
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ["2026-13-45", "2026-02-30", "2026-00-10", "2025-02-29", "yesterday", "1.5.2026", "", " ", "2026-5-1"],
+    [
+        "2026-13-45",
+        "2026-02-30",
+        "2026-00-10",
+        "2025-02-29",
+        "yesterday",
+        "1.5.2026",
+        "",
+        " ",
+        "2026-5-1",
+    ],
 )
 def test_what_is_no_date_is_an_error(wrong, corpus):
     for name in ("modified_after", "modified_before"):
@@ -332,7 +409,10 @@ def test_what_is_no_date_is_an_error(wrong, corpus):
             corpus.search("alpha", **{name: wrong})
         assert caught.value.hint
         if wrong.strip():
-            assert repr(wrong) in caught.value.message and "2026-05-01" in caught.value.hint
+            assert (
+                repr(wrong) in caught.value.message
+                and "2026-05-01" in caught.value.hint
+            )
 
 
 # --- The score ------------------------------------------------------------------------------------
@@ -341,9 +421,14 @@ def test_what_is_no_date_is_an_error(wrong, corpus):
 def test_an_absent_score_is_not_zero(corpus_of):
     """C42, C99, X4; R002-139, R002-140, R004-003, R004-013: absent is as configured, 0 switches it off."""
     files = {f"{number}.md": f"alpha {'beta ' * number}" for number in range(8)}
-    words = {"search__semantic_weight": 0}  # one lane, so that no two have the same score
+    words = {
+        "search__semantic_weight": 0
+    }  # one lane, so that no two have the same score
     lenient = corpus_of(files, **words)
-    scores = {result.path: result.score for result in lenient.search("alpha beta", limit=100).results}
+    scores = {
+        result.path: result.score
+        for result in lenient.search("alpha beta", limit=100).results
+    }
     ranked = sorted(scores.values(), reverse=True)
     assert len(set(ranked)) == 8
     strict = corpus_of(files, search__min_confidence=ranked[2], **words)
@@ -361,7 +446,9 @@ def test_an_absent_score_is_not_zero(corpus_of):
     assert paths(lenient.search("alpha beta", limit=100)) == set(files)
 
 
-@pytest.mark.parametrize("wrong", [-0.01, 1.01, "0.5", True, [0.5], float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "wrong", [-0.01, 1.01, "0.5", True, [0.5], float("nan"), float("inf")]
+)
 def test_a_score_that_is_none(wrong, corpus):
     """C99: the scale is that of `score`."""
     with pytest.raises(UsageError) as caught:
@@ -375,21 +462,30 @@ def test_types_tags_score_and_limit_at_once(corpus):
     asked = {"chunk_types": ["documentation", "definitions"], "tags": ["go", "code"]}
     full = corpus.search("alpha docs", limit=100, **asked)
     assert paths(full) == {"docs/a.md", "docs/b.md", "src/l.go"}
-    assert {result.chunk_type for result in full.results} == {"documentation", "definitions"}
+    assert {result.chunk_type for result in full.results} == {
+        "documentation",
+        "definitions",
+    }
     scores = [result.score for result in full.results]
     for least in scores:
         found = corpus.search("alpha docs", limit=100, min_score=least, **asked)
-        assert [result.score for result in found.results] == [score for score in scores if score >= least]
+        assert [result.score for result in found.results] == [
+            score for score in scores if score >= least
+        ]
     for limit in (1, 2, 3):
         found = corpus.search("alpha docs", limit=limit, **asked)
-        assert [result.path for result in found.results] == [result.path for result in full.results][:limit]
+        assert [result.path for result in found.results] == [
+            result.path for result in full.results
+        ][:limit]
 
 
 def test_a_result_has_its_passage_and_how_near_it_is(corpus_of):
     """R004-014: the text of the chunk; its similarity is the cosine, in the evidence of the meaning lane, and
     `score` is made of it (X4)."""
     files = {"a.md": "alpha beta gamma", "b.md": "alpha delta", "c.md": "omega"}
-    found = corpus_of(files, search__keyword_weight=0, search__max_hops=0).search("alpha beta")
+    found = corpus_of(files, search__keyword_weight=0, search__max_hops=0).search(
+        "alpha beta"
+    )
     embedder = HashingEmbedder()
     question = embedder.embed_query("alpha beta").astype(float)
     assert len(found.results) == 3
@@ -397,7 +493,9 @@ def test_a_result_has_its_passage_and_how_near_it_is(corpus_of):
         (evidence,) = result.evidence
         (vector,) = embedder.embed_passages([f"{result.doc_id}\n\n{result.content}"])
         assert result.content == files[result.path]
-        assert evidence.score == pytest.approx(float(question @ vector.astype(float)), abs=1e-6)
+        assert evidence.score == pytest.approx(
+            float(question @ vector.astype(float)), abs=1e-6
+        )
     near = [result.evidence[0].score for result in found.results]
     assert near == sorted(near, reverse=True)
 
@@ -422,7 +520,8 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [(name, value) for name, values in WRONG.items() for value in values]
+    ("name", "wrong"),
+    [(name, value) for name, values in WRONG.items() for value in values],
 )
 def test_a_value_of_the_wrong_kind_is_an_error(name, wrong, corpus):
     """R004-015: no guessing; a text `false` is not taken for true, a number not for a date."""
@@ -432,7 +531,9 @@ def test_a_value_of_the_wrong_kind_is_an_error(name, wrong, corpus):
     assert caught.value.http_status == 400
 
 
-@pytest.mark.parametrize("name", ["author", "category", "workspace", "modified_after", "modified_before"])
+@pytest.mark.parametrize(
+    "name", ["author", "category", "workspace", "modified_after", "modified_before"]
+)
 def test_an_empty_text_is_an_error(name, corpus):
     for empty in ("", "  "):
         with pytest.raises(BadFilter):
@@ -444,7 +545,11 @@ def test_empty_lists_are_none(empty, corpus):
     """R004-009, R004-026: byte for byte the answer without them."""
     plain = corpus.search("alpha go", limit=7).to_dict() | {"timings_ms": {}}
     for name in ("tags", "chunk_types", "languages", "under"):
-        assert corpus.search("alpha go", limit=7, **{name: empty}).to_dict() | {"timings_ms": {}} == plain
+        assert (
+            corpus.search("alpha go", limit=7, **{name: empty}).to_dict()
+            | {"timings_ms": {}}
+            == plain
+        )
 
 
 # --- Everything together, row by row --------------------------------------------------------------
@@ -455,7 +560,9 @@ arguments = st.fixed_dictionaries(
     {},
     optional={
         "workspace": st.sampled_from(["docs", "Work", "none"]),
-        "tags": st.lists(st.sampled_from(["go", "Code", "draft", "architecture", "2026"]), max_size=2),
+        "tags": st.lists(
+            st.sampled_from(["go", "Code", "draft", "architecture", "2026"]), max_size=2
+        ),
         "chunk_types": st.lists(st.sampled_from(CHUNK_TYPES), max_size=3),
         "languages": st.lists(st.sampled_from(["python", "go", "yaml"]), max_size=2),
         "author": st.sampled_from(["ada", "ADA LOVELACE", "grace hopper"]),
@@ -463,10 +570,15 @@ arguments = st.fixed_dictionaries(
         "modified_after": st.sampled_from(WRITTEN),
         "modified_before": st.sampled_from(WRITTEN),
         "excluded_files": st.lists(
-            st.sampled_from(["a.md", "docs/b.md", "k", "./plain.txt", "o.json"]), max_size=3
+            st.sampled_from(["a.md", "docs/b.md", "k", "./plain.txt", "o.json"]),
+            max_size=3,
         ),
-        "exclude_patterns": st.lists(st.sampled_from(["notes/", "*.go", "docs/[a-c].md"]), max_size=2),
-        "include_patterns": st.lists(st.sampled_from(["*.md", "src/", "archive/"]), max_size=2),
+        "exclude_patterns": st.lists(
+            st.sampled_from(["notes/", "*.go", "docs/[a-c].md"]), max_size=2
+        ),
+        "include_patterns": st.lists(
+            st.sampled_from(["*.md", "src/", "archive/"]), max_size=2
+        ),
         "under": st.lists(st.sampled_from(["docs", "src", "conf"]), max_size=2),
         "exclude_archived": st.booleans(),
     },
@@ -501,10 +613,14 @@ def passes(row: Row, given: dict[str, Any]) -> bool:
         not given.get("languages") or row.language in given["languages"],
         "author" not in given or row.author.lower() == given["author"].lower(),
         "category" not in given or row.category.lower() == given["category"].lower(),
-        "modified_after" not in given or row.moment >= DATES[given["modified_after"]][0],
-        "modified_before" not in given or row.moment < DATES[given["modified_before"]][1],
+        "modified_after" not in given
+        or row.moment >= DATES[given["modified_after"]][0],
+        "modified_before" not in given
+        or row.moment < DATES[given["modified_before"]][1],
         not any(row.path == EXCLUDES[name] for name in given.get("excluded_files", [])),
-        not any(SELECTS[pattern](row.path) for pattern in given.get("exclude_patterns", [])),
+        not any(
+            SELECTS[pattern](row.path) for pattern in given.get("exclude_patterns", [])
+        ),
         not included or any(SELECTS[pattern](row.path) for pattern in included),
         not given.get("under") or folder in given["under"],
         not (row.archived and hidden),
@@ -540,10 +656,16 @@ def test_all_of_it_together_row_by_row(corpus, given, limit):
 def test_the_filter_that_an_answer_names_is_the_filter(corpus, given):
     """The text parses back to itself, and asked by it alone the answer is the same."""
     found = corpus.search("alpha", limit=100, **given)
-    assert str(parse_filter(found.filter, corpus.names)) == (found.filter or "everything")
-    again = corpus.search("alpha", limit=100, filter=found.filter, exclude_archived=False)
+    assert str(parse_filter(found.filter, corpus.names)) == (
+        found.filter or "everything"
+    )
+    again = corpus.search(
+        "alpha", limit=100, filter=found.filter, exclude_archived=False
+    )
     assert again.filter == found.filter
-    assert [(r.chunk_id, r.score) for r in again.results] == [(r.chunk_id, r.score) for r in found.results]
+    assert [(r.chunk_id, r.score) for r in again.results] == [
+        (r.chunk_id, r.score) for r in found.results
+    ]
     assert again.stats == found.stats
 
 
@@ -551,7 +673,10 @@ def test_the_filter_that_an_answer_names_is_the_filter(corpus, given):
 def test_restrictive_filters_fill_the_answer(limit, tmp_path):
     """C97; R004-006, R004-025, R004-037: five files in two hundred have the tags, five come, and none but
     these five are looked at."""
-    common = {f"n{number}.md": f"---\ntags: [common]\n---\nalpha alpha {number}" for number in range(195)}
+    common = {
+        f"n{number}.md": f"---\ntags: [common]\n---\nalpha alpha {number}"
+        for number in range(195)
+    }
     rare = {
         f"z{number}.md": f"---\ntags: [x, common, rare]\n---\nalpha {'filler ' * 20}{number}"
         for number in range(5)
@@ -565,7 +690,7 @@ def test_restrictive_filters_fill_the_answer(limit, tmp_path):
 
 def test_the_command_line_has_every_term(corpus, tmp_path: Path, monkeypatch, capsys):
     """X6: options of the same meaning; several of one kind as documented."""
-    from tamis.doors.cli import main
+    from tamis.cli.main import main
 
     monkeypatch.setenv("TAMIS_MODEL_NAME", "hashing")
 
@@ -574,12 +699,21 @@ def test_the_command_line_has_every_term(corpus, tmp_path: Path, monkeypatch, ca
         with pytest.raises(SystemExit) as end:
             main(["search", "alpha", str(corpus.root), "--json", "-n", "100", *options])
         assert end.value.code in (0, 1)
-        return {result["path"] for result in json.loads(capsys.readouterr().out)["results"]}
+        return {
+            result["path"] for result in json.loads(capsys.readouterr().out)["results"]
+        }
 
-    assert run("--tag", "CODE", "--tag", "go") == ask(corpus, tags=["code", "go"]) != set()
-    assert run("--type", "data", "--type", "definitions") == ask(corpus, chunk_types=["data", "definitions"])
+    assert (
+        run("--tag", "CODE", "--tag", "go") == ask(corpus, tags=["code", "go"]) != set()
+    )
+    assert run("--type", "data", "--type", "definitions") == ask(
+        corpus, chunk_types=["data", "definitions"]
+    )
     assert run("--lang", "go", "--lang", "yaml") == {"src/l.go", "conf/n.yaml"}
     assert run("--author", "ada") == {"notes/f.md", "notes/h.md"}
-    assert run("--category", "guide", "--after", "2026-02") == {"docs/c.md", "notes/h.md"}
+    assert run("--category", "guide", "--after", "2026-02") == {
+        "docs/c.md",
+        "notes/h.md",
+    }
     assert run("--before", "2025") == rows(lambda row: row.moment < utc(2026, 1, 1))
     assert run("--tag", "nowhere") == set()

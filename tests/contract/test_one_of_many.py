@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from conftest import open_corpus, write_files
-from tamis import filters as f
 from tamis.corpus import Corpus
+from tamis.query import filters as f
 
 FILES = 10_000
 ABOUT_THE_INDEX = {"facts", "segments", "skipped"}  # no row of these is a document's
@@ -27,9 +27,7 @@ Tables = dict[str, set[Row]]
 
 
 def name(number: int) -> str:
-    return (
-        f"part{number % 100:02}/{'note' if number % 10 else 'code'}{number}{'.md' if number % 10 else '.py'}"
-    )
+    return f"part{number % 100:02}/{'note' if number % 10 else 'code'}{number}{'.md' if number % 10 else '.py'}"
 
 
 def text(number: int) -> str:
@@ -41,15 +39,25 @@ def text(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory) -> Iterator[Corpus]:
-    root = write_files(tmp_path_factory.mktemp("many"), {name(n): text(n) for n in range(FILES)})
+    root = write_files(
+        tmp_path_factory.mktemp("many"), {name(n): text(n) for n in range(FILES)}
+    )
     with open_corpus(root, model__name="none") as corpus:
         yield corpus
 
 
 def tables(corpus: Corpus) -> Tables:
     with closing(sqlite3.connect(corpus.directory / "index.db")) as connection:
-        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        return {table: set(_rows(connection, table)) for table in sorted(names - ABOUT_THE_INDEX)}
+        names = {
+            row[0]
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            )
+        }
+        return {
+            table: set(_rows(connection, table))
+            for table in sorted(names - ABOUT_THE_INDEX)
+        }
 
 
 def _rows(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
@@ -57,7 +65,9 @@ def _rows(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
     columns = [column[0] for column in cursor.description]
     for row in cursor:
         named = zip(columns, row, strict=True)
-        yield tuple((column, value) for column, value in named if column not in NOT_CONTENT)
+        yield tuple(
+            (column, value) for column, value in named if column not in NOT_CONTENT
+        )
 
 
 def owners(before: Tables, after: Tables) -> dict[str, set[str]]:
@@ -97,11 +107,17 @@ def test_one_file_of_ten_thousand_touches_its_own_rows_alone(many):
     """C70: changed, removed, added again, or new and waited for: its rows and its links, no others."""
     note = name(1234)
     assert len(tables(many)["documents"]) == FILES
-    touched = change(many, note, "# Changed\n\nomega [[note1]] [[note4711]] [[not yet]]\n")
+    touched = change(
+        many, note, "# Changed\n\nomega [[note1]] [[note4711]] [[not yet]]\n"
+    )
     assert {"documents", "chunks", "links"} <= touched.keys()
     assert set().union(*touched.values()) == {note}
     assert {(note, name(1)), (note, name(4711))} <= links_of(many, note)
-    for path, content in ((note, None), (note, text(1234)), (name(500), "import code90\n\nVALUE = 1\n")):
+    for path, content in (
+        (note, None),
+        (note, text(1234)),
+        (name(500), "import code90\n\nVALUE = 1\n"),
+    ):
         assert set().union(*change(many, path, content).values()) == {path}
     waited_for = "part00/not yet.md"
     change(many, note, "omega [[not yet]]")

@@ -20,8 +20,8 @@ import pytest
 
 from conftest import test_settings, write_files
 from tamis.corpus import Corpus, index_directory
-from tamis.engine.embedded import store
-from tamis.engine.embedded.arrays import map_arrays
+from tamis.index.embedded import database
+from tamis.index.embedded.arrays import map_arrays
 
 WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token", "queue")
 KILLS = 100
@@ -32,13 +32,13 @@ FILES = 45
 # that one run is many commits and some merges, and words often come before vectors.
 STARTER = """
 import json, os, sys
-import tamis.build, tamis.fill
-from tamis.doors.cli import main
-import tamis.corpus, tamis.doors.render, tamis.models.hashing
-tamis.build._BATCH_CHUNKS = 8
-tamis.build.PORTION = tamis.fill.PORTION = 4
-tamis.build._AT_ONCE = 500
-tamis.fill._SECONDS = 0
+import tamis.index.build, tamis.index.embed_pending
+from tamis.cli.main import main
+import tamis.corpus, tamis.cli.render, tamis.models.hashing
+tamis.index.build._BATCH_CHUNKS = 8
+tamis.index.build.PORTION = tamis.index.embed_pending.PORTION = 4
+tamis.index.build._AT_ONCE = 500
+tamis.index.embed_pending._SECONDS = 0
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -49,7 +49,7 @@ for line in sys.stdin:
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
 
-CLI = "import sys; from tamis.doors.cli import main; main(sys.argv[1:])"
+CLI = "import sys; from tamis.cli.main import main; main(sys.argv[1:])"
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -58,13 +58,17 @@ def environment(**more: str) -> dict[str, str]:
 
 def tamis(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", CLI, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(**more), timeout=120)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(**more), timeout=120
+    )
 
 
 def started(*arguments: str | Path, **more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", CLI, *map(str, arguments)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment(**more))
+    return subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env=environment(**more)
+    )
 
 
 class Starter:
@@ -74,15 +78,24 @@ class Starter:
         pipe = subprocess.PIPE
         command = [sys.executable, "-c", STARTER]
         # Without buffers of ours: a line that has come is one that `select` sees.
-        self.process = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, env=environment())
+        self.process = subprocess.Popen(
+            command, bufsize=0, stdin=pipe, stdout=pipe, env=environment()
+        )
 
-    def run(self, *arguments: str | Path, kill_after: float | None = None) -> tuple[int, float]:
+    def run(
+        self, *arguments: str | Path, kill_after: float | None = None
+    ) -> tuple[int, float]:
         """The exit code (that of a killed process is -9), and how long it took."""
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps([str(argument) for argument in arguments]).encode() + b"\n")
+        self.process.stdin.write(
+            json.dumps([str(argument) for argument in arguments]).encode() + b"\n"
+        )
         child = int(self.process.stdout.readline())
         began = time.monotonic()
-        if kill_after is not None and not select.select([self.process.stdout], [], [], kill_after)[0]:
+        if (
+            kill_after is not None
+            and not select.select([self.process.stdout], [], [], kill_after)[0]
+        ):
             # If it ends just now, its number is nobody's yet: the starter starts nothing before we ask.
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -121,7 +134,9 @@ def open_here(root: Path, directory: Path | None = None) -> Corpus:
 
 def check_whole(directory: Path) -> dict[str, int]:
     """A generation is whole: index.db is sound, and it and the segments say the same of every row."""
-    connection = sqlite3.connect(f"{(directory / 'index.db').as_uri()}?mode=ro", uri=True)
+    connection = sqlite3.connect(
+        f"{(directory / 'index.db').as_uri()}?mode=ro", uri=True
+    )
     try:
         connection.execute("BEGIN")
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -133,20 +148,34 @@ def check_whole(directory: Path) -> dict[str, int]:
         assert wrong == [], "documents without exactly their chunks"
         homeless = "SELECT count(*) FROM chunks WHERE document NOT IN (SELECT id FROM documents)"
         assert connection.execute(homeless).fetchone() == (0,)
-        segments = connection.execute("SELECT id, folder, rows, documents, dead FROM segments").fetchall()
+        segments = connection.execute(
+            "SELECT id, folder, rows, documents, dead FROM segments"
+        ).fetchall()
         for segment in segments:
             _check_segment(connection, directory, *segment)
         unplaced = "SELECT count(*) FROM documents WHERE segment NOT IN (SELECT id FROM segments)"
         assert connection.execute(unplaced).fetchone() == (0,)
         facts = dict(connection.execute("SELECT name, value FROM facts"))
-        counts = connection.execute("SELECT count(*), total(chunks) FROM documents").fetchone()
+        counts = connection.execute(
+            "SELECT count(*), total(chunks) FROM documents"
+        ).fetchone()
     finally:
         connection.close()
-    return {"generation": facts["generation"], "documents": counts[0], "chunks": int(counts[1])}
+    return {
+        "generation": facts["generation"],
+        "documents": counts[0],
+        "chunks": int(counts[1]),
+    }
 
 
 def _check_segment(
-    connection, directory: Path, key: int, folder: str, rows: int, documents: int, dead: bytes
+    connection,
+    directory: Path,
+    key: int,
+    folder: str,
+    rows: int,
+    documents: int,
+    dead: bytes,
 ):
     arrays = {
         name: map_arrays(directory / "segments" / folder / f"{name}.bin")
@@ -154,15 +183,23 @@ def _check_segment(
     }
     table = arrays["rows"]
     assert len(table["chunk"]) == rows == len(arrays["vectors"]["full"])
-    living = dict(connection.execute("SELECT place, id FROM documents WHERE segment = ?", (key,)))
-    gone = np.unpackbits(np.frombuffer(dead, np.uint8), count=documents, bitorder="little")
+    living = dict(
+        connection.execute("SELECT place, id FROM documents WHERE segment = ?", (key,))
+    )
+    gone = np.unpackbits(
+        np.frombuffer(dead, np.uint8), count=documents, bitorder="little"
+    )
     assert sorted(living) == [place for place in range(documents) if not gone[place]]
     stored: dict[int, list[int]] = {place: [] for place in living}
-    for chunk, place in zip(table["chunk"].tolist(), table["document"].tolist(), strict=True):
+    for chunk, place in zip(
+        table["chunk"].tolist(), table["document"].tolist(), strict=True
+    ):
         if place in living:
             stored[place].append(chunk)
     for place, document in living.items():
-        chunks = connection.execute("SELECT id FROM chunks WHERE document = ? ORDER BY ordinal", (document,))
+        chunks = connection.execute(
+            "SELECT id FROM chunks WHERE document = ? ORDER BY ordinal", (document,)
+        )
         assert stored[place] == [chunk for (chunk,) in chunks]
 
 
@@ -196,26 +233,40 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path, starter):
         before = check_whole(directory) if (directory / "index.db").exists() else None
         # Up to half as long again: some must be seen to finish, or the measure could only shrink.
         moment = dice.random() * usual * 1.5
-        code, took = starter.run(command, root, "--model", "hashing", "-q", kill_after=moment)
+        code, took = starter.run(
+            command, root, "--model", "hashing", "-q", kill_after=moment
+        )
         usual = took if code == 0 else usual  # other work on the machine comes and goes
         killed += code == -signal.SIGKILL
         finished += code == 0
         assert code in (0, -signal.SIGKILL)
-        if not (directory / "index.db").exists():  # killed before the first file had its name
+        if not (
+            directory / "index.db"
+        ).exists():  # killed before the first file had its name
             assert before is None
             continue
         after = check_whole(directory)
         if before:
             assert after["generation"] >= before["generation"]
-        if code and command == "rebuild-index" and before and after["generation"] == before["generation"]:
+        if (
+            code
+            and command == "rebuild-index"
+            and before
+            and after["generation"] == before["generation"]
+        ):
             assert after == before, "a rebuild shows when it is whole, or not at all"
         generations.append(after["generation"])
         with open_here(root) as corpus:
             found = corpus.search("alpha retry", limit=20)
-            assert (found.index.documents, found.index.chunks) == (after["documents"], after["chunks"])
+            assert (found.index.documents, found.index.chunks) == (
+                after["documents"],
+                after["chunks"],
+            )
             assert len(found.results) == min(20, found.stats["after_content_dedup"])
             assert corpus.status().index.generation == after["generation"]
-    assert killed == KILLS, f"only {killed} of the runs lived long enough to be killed, {finished} finished"
+    assert killed == KILLS, (
+        f"only {killed} of the runs lived long enough to be killed, {finished} finished"
+    )
     assert len(set(generations)) > KILLS / 2, "the kills came at many different moments"
     assert starter.run("index", root, "--model", "hashing", "-q")[0] == 0
     check_whole(directory)
@@ -232,7 +283,7 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path, starter):
 
 HOLDER = """
 import sys, pathlib
-from tamis.engine.embedded.lock import writer_lock
+from tamis.index.embedded.lock import writer_lock
 with writer_lock(pathlib.Path(sys.argv[1]), 0, print):
     print("locked", flush=True)
     sys.stdin.readline()
@@ -246,7 +297,11 @@ def locked(tmp_path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
     assert tamis("index", root, "--model", "hashing").returncode == 0
     pipe = subprocess.PIPE
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, root / ".tamis"], stdin=pipe, stdout=pipe, text=True, env=environment()
+        [sys.executable, "-c", HOLDER, root / ".tamis"],
+        stdin=pipe,
+        stdout=pipe,
+        text=True,
+        env=environment(),
     )
     assert holder.stdout and holder.stdin
     assert holder.stdout.readline() == "locked\n"
@@ -264,22 +319,33 @@ def test_a_second_writer_says_who_is_writing(locked, command):
     assert refused.returncode == 2
     assert f"process {holder.pid}" in refused.stderr
     assert "hint:" in refused.stderr
-    found = json.loads(tamis("search", "alpha", root, "--json", "--model", "hashing").stdout)
-    assert [result["path"] for result in found["results"]] == ["a.md"], "readers do not wait for writers"
+    found = json.loads(
+        tamis("search", "alpha", root, "--json", "--model", "hashing").stdout
+    )
+    assert [result["path"] for result in found["results"]] == ["a.md"], (
+        "readers do not wait for writers"
+    )
 
 
 def test_a_second_writer_waits_and_says_for_whom(locked):
     root, holder = locked
     write_files(root, {"b.md": "# B\n\nalpha"})
-    waiting = started("index", root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="60")
+    waiting = started(
+        "index", root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="60"
+    )
     assert waiting.stderr and holder.stdin
-    assert waiting.stderr.readline() == f"waiting for process {holder.pid}, which is writing this index\n"
+    assert (
+        waiting.stderr.readline()
+        == f"waiting for process {holder.pid}, which is writing this index\n"
+    )
     assert waiting.poll() is None
     holder.stdin.write("\n")
     holder.stdin.flush()
     waiting.communicate(timeout=60)
     assert waiting.returncode == 0
-    found = json.loads(tamis("search", "alpha", root, "--json", "--model", "hashing").stdout)
+    found = json.loads(
+        tamis("search", "alpha", root, "--json", "--model", "hashing").stdout
+    )
     assert {result["path"] for result in found["results"]} == {"a.md", "b.md"}
 
 
@@ -287,16 +353,27 @@ def test_a_lock_dies_with_its_holder(locked):
     root, holder = locked
     holder.kill()
     holder.wait(30)
-    assert tamis("index", root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="0").returncode == 0
+    assert (
+        tamis(
+            "index", root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="0"
+        ).returncode
+        == 0
+    )
 
 
 def test_four_start_at_once_where_there_is_no_index(tmp_path):
     """Several clients open the same folder for the first time: each gets the answer."""
-    root = write_files(tmp_path, {f"f{number}.md": f"# F\n\nalpha {number}" for number in range(30)})
+    root = write_files(
+        tmp_path, {f"f{number}.md": f"# F\n\nalpha {number}" for number in range(30)}
+    )
     asked = ("search", "alpha", root, "--json", "-n", "50", "--model", "hashing")
-    alike = {"TAMIS_SEARCH_NGRAM_DEDUP_ENABLED": "false"}  # the files differ in a number
+    alike = {
+        "TAMIS_SEARCH_NGRAM_DEDUP_ENABLED": "false"
+    }  # the files differ in a number
     running = [started(*asked, **alike) for _ in range(4)]
-    outcomes = [(process.communicate(timeout=120), process.returncode) for process in running]
+    outcomes = [
+        (process.communicate(timeout=120), process.returncode) for process in running
+    ]
     for (out, err), code in outcomes:
         assert code in (0, 1), err
         found = json.loads(out)
@@ -311,12 +388,18 @@ def test_an_index_that_was_never_finished_says_so(tmp_path):
     """A writer killed before its first commit leaves an empty index: not the same as an empty folder."""
     root = write_files(tmp_path, {"a.md": "# A\n\nalpha"})
     (root / ".tamis").mkdir()
-    store.open_writer(root / ".tamis").close()
-    found = json.loads(tamis("search", "alpha", root, "--json", "--model", "hashing").stdout)
+    database.open_writer(root / ".tamis").close()
+    found = json.loads(
+        tamis("search", "alpha", root, "--json", "--model", "hashing").stdout
+    )
     assert found["results"] == []
-    assert any("not finished" in hint and "tamis index" in hint for hint in found["hints"])
+    assert any(
+        "not finished" in hint and "tamis index" in hint for hint in found["hints"]
+    )
     assert tamis("index", root, "--model", "hashing").returncode == 0
-    found = json.loads(tamis("search", "alpha", root, "--json", "--model", "hashing").stdout)
+    found = json.loads(
+        tamis("search", "alpha", root, "--json", "--model", "hashing").stdout
+    )
     assert [result["path"] for result in found["results"]] == ["a.md"]
 
 
@@ -347,7 +430,9 @@ def test_readers_never_see_two_generations_at_once(tmp_path):
     root, stop = tmp_path / "root", tmp_path / "stop"
 
     def write_version(version: int) -> None:
-        texts = {f"v{n}.md": f"# V{n}\n\nalpha version{version} end{n}\n" for n in range(12)}
+        texts = {
+            f"v{n}.md": f"# V{n}\n\nalpha version{version} end{n}\n" for n in range(12)
+        }
         write_files(root, texts | {f"extra/e{version}.md": f"# E\n\nalpha {version}\n"})
 
     write_version(0)
@@ -357,7 +442,9 @@ def test_readers_never_see_two_generations_at_once(tmp_path):
         command = [sys.executable, "-c", READER, str(root), str(stop), str(here)]
         pipe = subprocess.PIPE
         readers = [
-            subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment())
+            subprocess.Popen(
+                command, stdout=pipe, stderr=pipe, text=True, env=environment()
+            )
             for _ in range(4)
         ]
         try:
@@ -368,7 +455,10 @@ def test_readers_never_see_two_generations_at_once(tmp_path):
                     corpus.rebuild()
         finally:
             stop.touch()
-            outcomes = [(reader.communicate(timeout=120), reader.returncode) for reader in readers]
+            outcomes = [
+                (reader.communicate(timeout=120), reader.returncode)
+                for reader in readers
+            ]
     for (out, err), code in outcomes:
         assert code == 0, err
         answered, generations, versions, mixed = json.loads(out)
@@ -386,10 +476,20 @@ def test_the_same_in_every_process(tmp_path, command):
     for seed in ("1", "2"):
         place = tmp_path / f"index{seed}"
         common = ("--model", "hashing", "--index-dir", place)
-        assert tamis(command, tmp_path / "root", *common, PYTHONHASHSEED=seed).returncode == 0
+        assert (
+            tamis(command, tmp_path / "root", *common, PYTHONHASHSEED=seed).returncode
+            == 0
+        )
         for words in ("alpha beta", "queue -path:d1/**"):
             out = tamis(
-                "search", words, tmp_path / "root", "--json", "-n", "30", *common, PYTHONHASHSEED=seed
+                "search",
+                words,
+                tmp_path / "root",
+                "--json",
+                "-n",
+                "30",
+                *common,
+                PYTHONHASHSEED=seed,
             ).stdout
             found = json.loads(out)
             assert found["results"]
@@ -398,9 +498,14 @@ def test_the_same_in_every_process(tmp_path, command):
 
 
 def test_a_broken_pipe_is_no_fault(tmp_path):
-    root = write_files(tmp_path, {f"f{n}.md": "# F\n\n" + f"alpha {n} beta gamma\n" * 400 for n in range(5)})
+    root = write_files(
+        tmp_path,
+        {f"f{n}.md": "# F\n\n" + f"alpha {n} beta gamma\n" * 400 for n in range(5)},
+    )
     assert tamis("index", root, "--model", "hashing").returncode == 0
-    process = started("search", "alpha", root, "--json", "-n", "100", "--model", "hashing")
+    process = started(
+        "search", "alpha", root, "--json", "-n", "100", "--model", "hashing"
+    )
     assert process.stdout and process.stderr
     process.stdout.close()
     err = process.stderr.read()

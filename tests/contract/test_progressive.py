@@ -8,8 +8,8 @@ import pytest
 
 from conftest import open_corpus, test_settings, words_first, write_files
 from tamis.corpus import Corpus, index_directory
-from tamis.engine.embedded.writer import Waiting
-from tamis.fill import wanted_first
+from tamis.index.embed_pending import wanted_first
+from tamis.index.embedded.writer import Waiting
 from tamis.models.hashing import HashingEmbedder
 
 FILES = {
@@ -35,22 +35,31 @@ class Counting(HashingEmbedder):
 
 def closed_corpus(root: Path, **flags: object) -> Corpus:
     settings = test_settings(root, **flags)
-    return Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    return Corpus(
+        root.resolve(), index_directory(root.resolve(), settings, None), settings
+    )
 
 
 def only(*paths: str):
     """Embeds these and leaves the others waiting."""
-    return lambda waiting: [each for each in wanted_first(waiting) if each.path in paths]
+    return lambda waiting: [
+        each for each in wanted_first(waiting) if each.path in paths
+    ]
 
 
 def plain(found) -> list[tuple]:
-    return [(result.chunk_id, result.score, result.raw_score, result.evidence) for result in found.results]
+    return [
+        (result.chunk_id, result.score, result.raw_score, result.evidence)
+        for result in found.results
+    ]
 
 
 @pytest.fixture
 def partly(tmp_path, monkeypatch):
     """The corpus while it is being embedded: two documents have vectors."""
-    monkeypatch.setattr("tamis.fill.wanted_first", only("new.md", "old.md"))
+    monkeypatch.setattr(
+        "tamis.index.embed_pending.wanted_first", only("new.md", "old.md")
+    )
     with words_first():
         corpus = open_corpus(write_files(tmp_path / "root", FILES))
     yield corpus
@@ -59,24 +68,36 @@ def partly(tmp_path, monkeypatch):
 
 def test_words_are_found_before_vectors_are_there(partly):
     state = partly.state()
-    assert (state.documents, state.chunks, state.pending_files, state.pending_chunks) == (5, 5, 0, 3)
+    assert (
+        state.documents,
+        state.chunks,
+        state.pending_files,
+        state.pending_chunks,
+    ) == (5, 5, 0, 3)
     found = partly.search("everything about the index")
     assert found.results[0].path == "hub.md"
     assert [each.lane for each in found.results[0].evidence] == ["words", "links"]
     assert any("2 of 5 passages have vectors" in hint for hint in found.hints)
     assert found.to_dict()["index"]["pending_chunks"] == 3
-    assert {each.path for each in partly.search("zzz", max_hops=0).results} == {"new.md", "old.md"}
+    assert {each.path for each in partly.search("zzz", max_hops=0).results} == {
+        "new.md",
+        "old.md",
+    }
 
 
 def test_whoever_asks_for_words_alone_is_told_nothing_of_vectors(tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.fill.wanted_first", only())
+    monkeypatch.setattr("tamis.index.embed_pending.wanted_first", only())
     with words_first():
-        corpus = open_corpus(write_files(tmp_path / "root", FILES), search__semantic_weight=0)
+        corpus = open_corpus(
+            write_files(tmp_path / "root", FILES), search__semantic_weight=0
+        )
     with corpus:
         assert not [hint for hint in corpus.search("token").hints if "vectors" in hint]
 
 
-def test_the_next_run_fills_in_the_rest_and_nothing_tells_the_difference(partly, tmp_path, monkeypatch):
+def test_the_next_run_fills_in_the_rest_and_nothing_tells_the_difference(
+    partly, tmp_path, monkeypatch
+):
     before = partly.state().generation
     monkeypatch.undo()
     report = partly.refresh()
@@ -84,17 +105,28 @@ def test_the_next_run_fills_in_the_rest_and_nothing_tells_the_difference(partly,
     assert partly.state().pending_chunks == 0
     assert report.generation == partly.state().generation > before
     with open_corpus(write_files(tmp_path / "at_once", FILES)) as anew:
-        for question in ("token", "everything about the index", "retry", "cache type:definitions"):
+        for question in (
+            "token",
+            "everything about the index",
+            "retry",
+            "cache type:definitions",
+        ):
             assert plain(partly.search(question)) == plain(anew.search(question))
 
 
 def test_the_law_holds_while_vectors_are_missing(tmp_path, monkeypatch):
     """A row has a vector or it has none: no filter changes that, and none may show."""
-    monkeypatch.setattr("tamis.fill.wanted_first", only("new.md", "hub.md"))
+    monkeypatch.setattr(
+        "tamis.index.embed_pending.wanted_first", only("new.md", "hub.md")
+    )
     kept = {path: text for path, text in FILES.items() if path != "new.md"}
     with words_first():
-        whole = open_corpus(write_files(tmp_path / "whole", FILES), search__mmr_enabled=True)
-        never = open_corpus(write_files(tmp_path / "never", kept), search__mmr_enabled=True)
+        whole = open_corpus(
+            write_files(tmp_path / "whole", FILES), search__mmr_enabled=True
+        )
+        never = open_corpus(
+            write_files(tmp_path / "never", kept), search__mmr_enabled=True
+        )
     with whole, never:
         for question in ("token cache", "what links where", "retry", "zzz"):
             filtered = whole.search(question, excluded_files=["new.md"], limit=10)
@@ -103,28 +135,42 @@ def test_the_law_holds_while_vectors_are_missing(tmp_path, monkeypatch):
 
 def test_stages_that_compare_vectors_leave_those_without_alone(partly):
     for flags in ({"mmr": True}, {"unique": True}, {"max_hops": 2}):
-        assert {each.path for each in partly.search("token index retry links", limit=10, **flags).results}
-    settings = test_settings(partly.root, search__dedup_enabled=True, search__dedup_similarity_threshold=0.1)
+        assert {
+            each.path
+            for each in partly.search(
+                "token index retry links", limit=10, **flags
+            ).results
+        }
+    settings = test_settings(
+        partly.root, search__dedup_enabled=True, search__dedup_similarity_threshold=0.1
+    )
     with Corpus(partly.root, partly.directory, settings) as same_meaning:
-        paths = {each.path for each in same_meaning.search("everything links", limit=10).results}
+        paths = {
+            each.path
+            for each in same_meaning.search("everything links", limit=10).results
+        }
     assert {"hub.md", "far.md"} <= paths, "what has no vector is like nothing"
 
 
 def test_a_file_that_changes_before_it_is_embedded(partly, monkeypatch):
-    write_files(partly.root, {"hub.md": "# Hub\n\nSomething else entirely, called zebra."})
+    write_files(
+        partly.root, {"hub.md": "# Hub\n\nSomething else entirely, called zebra."}
+    )
     (partly.root / "far.md").unlink()
     monkeypatch.undo()
     partly.refresh()
     assert partly.state().pending_chunks == 0
     assert partly.search("zebra").results[0].path == "hub.md"
-    assert "far.md" not in {each.path for each in partly.search("nobody links", limit=10).results}
+    assert "far.md" not in {
+        each.path for each in partly.search("nobody links", limit=10).results
+    }
 
 
 def test_nothing_is_embedded_twice(tmp_path, monkeypatch):
     """An interruption keeps what was made, and the next run embeds the rest alone."""
-    monkeypatch.setattr("tamis.fill.PORTION", 1)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     model = Counting()
-    monkeypatch.setattr("tamis.models.loaded.load_embedder", lambda *_: model)
+    monkeypatch.setattr("tamis.models.loading.load_embedder", lambda *_: model)
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
     with words_first(), corpus:
         for interrupted in (2, 4):
@@ -146,7 +192,7 @@ def test_nothing_is_embedded_twice(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_portion_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.fill.PORTION", 1)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
 
     class Impatient:
@@ -175,7 +221,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_words(tmp_path, monkeypatch):
 
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
     with words_first(), corpus, monkeypatch.context() as patch:
-        patch.setattr("tamis.models.loaded.load_embedder", broken)
+        patch.setattr("tamis.models.loading.load_embedder", broken)
         with pytest.raises(ModelFault):
             corpus.refresh()
         assert corpus.search("zebra index").results[0].path == "hub.md"
@@ -186,15 +232,22 @@ def test_a_model_that_cannot_be_loaded_leaves_the_words(tmp_path, monkeypatch):
 
 
 def test_an_index_without_a_model_waits_for_nothing(tmp_path):
-    with words_first(), open_corpus(write_files(tmp_path / "root", FILES), model__name="none") as corpus:
+    with (
+        words_first(),
+        open_corpus(
+            write_files(tmp_path / "root", FILES), model__name="none"
+        ) as corpus,
+    ):
         assert corpus.state().pending_chunks == 0
         assert not [hint for hint in corpus.search("token").hints if "vectors" in hint]
 
 
 def test_status_says_what_waits(partly):
-    from tamis.doors.render import status
+    from tamis.cli.render import status
 
-    assert any("3 passages have no vectors yet" in line for line in status(partly.status()))
+    assert any(
+        "3 passages have no vectors yet" in line for line in status(partly.status())
+    )
 
 
 def test_the_newest_and_the_most_linked_come_first():
@@ -210,7 +263,10 @@ def test_the_newest_and_the_most_linked_come_first():
 
 def test_links_are_counted_for_the_order(tmp_path, monkeypatch):
     seen: list[Waiting] = []
-    monkeypatch.setattr("tamis.fill.wanted_first", lambda waiting: seen.extend(waiting) or [])
+    monkeypatch.setattr(
+        "tamis.index.embed_pending.wanted_first",
+        lambda waiting: seen.extend(waiting) or [],
+    )
     with words_first(), open_corpus(write_files(tmp_path / "root", FILES)):
         assert {each.path: each.linked for each in seen} == {
             "new.md": 1, "old.md": 0, "hub.md": 2, "far.md": 0, "code.py": 0,

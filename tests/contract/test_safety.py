@@ -15,9 +15,16 @@ import tamis
 from conftest import open_corpus, test_settings, write_files
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.engine.embedded.segment import LANGUAGES_IN_ORDER, TYPES_IN_ORDER
-from tamis.errors import BadSetting, IndexDamaged, IndexMismatch, IndexMissing, StorageFault, UsageError
-from tamis.languages import CHUNK_TYPES, LANGUAGES
+from tamis.errors import (
+    BadSetting,
+    IndexDamaged,
+    IndexMismatch,
+    IndexMissing,
+    StorageFault,
+    UsageError,
+)
+from tamis.index.embedded.segment import LANGUAGES_IN_ORDER, TYPES_IN_ORDER
+from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 
 FILES = {"a.md": "alpha one", "b.md": "beta two"}
 
@@ -29,7 +36,9 @@ def corpus_in(root: Path, directory: Path, **flags: object) -> Corpus:
 def test_a_shipped_link_for_the_segments_leads_nowhere(tmp_path):
     """A checkout may bring a `.tamis` of its own; what its links point at stays as it is."""
     root = write_files(tmp_path / "root", FILES)
-    victim = write_files(tmp_path / "victim", {"0" * 32 + "/x.txt": "mine", "y.txt": "mine"})
+    victim = write_files(
+        tmp_path / "victim", {"0" * 32 + "/x.txt": "mine", "y.txt": "mine"}
+    )
     (root / ".tamis").mkdir()
     (root / ".tamis" / "segments").symlink_to(victim)
     with pytest.raises(StorageFault, match="link"):
@@ -49,7 +58,9 @@ def test_a_shipped_link_for_the_index_leads_nowhere(tmp_path):
 def test_a_folder_in_use_is_not_taken_for_an_index(tmp_path):
     """`--index-dir docs` by mistake must neither hide docs from git nor remove anything there."""
     root = write_files(tmp_path / "root", FILES)
-    used = write_files(tmp_path / "data", {"segments/customers/list.txt": "mine", "notes.md": "mine"})
+    used = write_files(
+        tmp_path / "data", {"segments/customers/list.txt": "mine", "notes.md": "mine"}
+    )
     with pytest.raises(StorageFault, match="other things"):
         corpus_in(root, used).refresh()
     assert not (used / ".gitignore").exists()
@@ -60,7 +71,8 @@ def test_sweeping_knows_its_own(tmp_path):
     root = write_files(tmp_path / "root", FILES)
     open_corpus(root).close()
     write_files(
-        root / ".tamis" / "segments", {"customers/list.txt": "mine", "f" * 32 + "/rows.bin": "left over"}
+        root / ".tamis" / "segments",
+        {"customers/list.txt": "mine", "f" * 32 + "/rows.bin": "left over"},
     )
     write_files(root, {"c.md": "gamma"})
     open_corpus(root).close()
@@ -81,7 +93,12 @@ def test_a_shipped_database_cannot_name_folders_elsewhere(tmp_path):
     with pytest.raises(IndexDamaged, match="impossible name"):
         corpus.search("alpha")
     corpus.rebuild()
-    assert sorted(p.name for p in victim.iterdir()) == ["code.bin", "rows.bin", "vectors.bin", "words.bin"]
+    assert sorted(p.name for p in victim.iterdir()) == [
+        "code.bin",
+        "rows.bin",
+        "vectors.bin",
+        "words.bin",
+    ]
     assert corpus.search("alpha").results[0].path == "a.md"
     corpus.close()
 
@@ -105,12 +122,15 @@ def test_an_index_moves_with_its_folder(tmp_path):
     open_corpus(root).close()
     root.rename(tmp_path / "after")
     with corpus_in(tmp_path / "after", tmp_path / "after" / ".tamis") as corpus:
-        assert corpus.search("alpha").results[0].file_path == str(tmp_path / "after" / "a.md")
+        assert corpus.search("alpha").results[0].file_path == str(
+            tmp_path / "after" / "a.md"
+        )
 
 
 def test_a_configured_place_is_relative_to_the_root(tmp_path, monkeypatch):
     root = write_files(
-        tmp_path / "root", FILES | {"tamis.toml": '[index]\ndirectory = "cache"\n[model]\nname = "none"'}
+        tmp_path / "root",
+        FILES | {"tamis.toml": '[index]\ndirectory = "cache"\n[model]\nname = "none"'},
     )
     for number in ("1", "2"):
         (tmp_path / number).mkdir()
@@ -135,7 +155,9 @@ def test_no_index_is_no_damage(tmp_path):
 def test_short_lived_threads_leave_no_handles(corpus_of):
     corpus = corpus_of(FILES)
     corpus.search("alpha")
-    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else None
+    before = (
+        len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else None
+    )
     for _ in range(40):
         thread = threading.Thread(target=corpus.search, args=("alpha",))
         thread.start()
@@ -160,7 +182,9 @@ def test_a_child_process_searches_too(corpus_of):
         """
     )
     assert (
-        subprocess.run([sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False).returncode
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script], timeout=60, check=False
+        ).returncode
         == 0
     )
 
@@ -207,7 +231,9 @@ def test_status_knows_of_changed_settings(corpus_of):
 def test_whoever_says_so_hides_archived_files(corpus_of):
     """An explicit `exclude_archived=True` wins over patterns that would let them in."""
     corpus = corpus_of({"archive/a.md": "alpha", "b.md": "alpha too"})
-    assert {r.path for r in corpus.search("alpha", include_patterns=["*.md"]).results} == {
+    assert {
+        r.path for r in corpus.search("alpha", include_patterns=["*.md"]).results
+    } == {
         "archive/a.md",
         "b.md",
     }
@@ -223,21 +249,29 @@ def test_codes_in_files_cover_every_name():
     assert LANGUAGES_IN_ORDER[:3] == ("bash", "c", "cpp")
 
 
-@pytest.mark.parametrize("name", ["index.directory", "search.rerank_model", "search.synonyms_file"])
-@pytest.mark.parametrize("place", ["/etc", "../outside", "docs/../../outside", "~/outside", "link/outside"])
+@pytest.mark.parametrize(
+    "name", ["index.directory", "search.rerank_model", "search.synonyms_file"]
+)
+@pytest.mark.parametrize(
+    "place", ["/etc", "../outside", "docs/../../outside", "~/outside", "link/outside"]
+)
 @pytest.mark.parametrize("file", ["tamis.toml", "pyproject.toml"])
 def test_a_projects_configuration_cannot_lead_out_of_it(tmp_path, name, place, file):
     """A hostile checkout: it must neither have an index written nor a file read elsewhere."""
     section, key = name.split(".")
     table = f"[{'tool.tamis.' if file == 'pyproject.toml' else ''}{section}]"
-    root = write_files(tmp_path / "root", {file: f'{table}\n{key} = "{place}"\n', "docs/a.md": "alpha"})
+    root = write_files(
+        tmp_path / "root", {file: f'{table}\n{key} = "{place}"\n', "docs/a.md": "alpha"}
+    )
     (root / "link").symlink_to(tmp_path)
     environment = {"HOME": str(tmp_path)}
     with pytest.raises(BadSetting) as caught:
         load(root, environment=environment)
     assert name in caught.value.message
     assert "flag" in caught.value.hint
-    assert load(root / "docs", {name: place}, environment=environment), "who starts it may say so"
+    assert load(root / "docs", {name: place}, environment=environment), (
+        "who starts it may say so"
+    )
 
 
 def test_a_projects_configuration_may_name_what_it_brings(tmp_path):

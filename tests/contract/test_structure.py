@@ -4,7 +4,10 @@ import pytest
 
 from tamis.settings import FieldSettings, SearchSettings
 
-FILLER = "Plain text about nothing in particular, written to be as long as the others are. " * 3
+FILLER = (
+    "Plain text about nothing in particular, written to be as long as the others are. "
+    * 3
+)
 
 
 def paths(found) -> list[str]:
@@ -21,8 +24,19 @@ def lanes(result) -> dict[str, int]:
 def test_the_weights_of_fields():
     """C47; R002-055..057, R002-111, R002-113..116, R002-120: the later list of the seed holds."""
     fields = FieldSettings()
-    assert (fields.title, fields.headers, fields.keywords, fields.description) == (3.0, 2.5, 2.5, 2.0)
-    assert (fields.tags, fields.aliases, fields.author, fields.category, fields.body) == (
+    assert (fields.title, fields.headers, fields.keywords, fields.description) == (
+        3.0,
+        2.5,
+        2.5,
+        2.0,
+    )
+    assert (
+        fields.tags,
+        fields.aliases,
+        fields.author,
+        fields.category,
+        fields.body,
+    ) == (
         2.0,
         1.5,
         1.0,
@@ -42,12 +56,24 @@ def test_the_weights_of_fields():
         "---\naliases: [zeppelin]\n---\nx " + FILLER,
         "x #zeppelin " + FILLER,
     ],
-    ids=["title", "header", "keywords", "description", "tags", "aliases", "tag in the text"],
+    ids=[
+        "title",
+        "header",
+        "keywords",
+        "description",
+        "tags",
+        "aliases",
+        "tag in the text",
+    ],
 )
 def test_a_field_counts_more_than_the_text(strong, corpus_of):
     """R002-014, R002-015, R002-059, R002-123, R002-132, R002-134: what it says about itself comes first."""
-    weak = {f"b{number}.md": f"{FILLER} zeppelin {number} {FILLER}" for number in range(6)}
-    found = corpus_of({"z.md": strong} | weak, search__semantic_weight=0).search("zeppelin")
+    weak = {
+        f"b{number}.md": f"{FILLER} zeppelin {number} {FILLER}" for number in range(6)
+    }
+    found = corpus_of({"z.md": strong} | weak, search__semantic_weight=0).search(
+        "zeppelin"
+    )
     assert paths(found)[0] == "z.md"
 
 
@@ -75,7 +101,12 @@ def test_code_blocks_are_passages_of_their_own(corpus_of):
     corpus = corpus_of({"guide.md": GUIDE})
     found = corpus.search("getAuthToken", chunk_types=["code_block"])
     best = found.results[0]
-    assert (best.chunk_type, best.language, best.start_line, best.end_line) == ("code_block", "python", 6, 7)
+    assert (best.chunk_type, best.language, best.start_line, best.end_line) == (
+        "code_block",
+        "python",
+        6,
+        7,
+    )
     assert best.content == "def getAuthToken(session):\n    return session.token"
     assert best.header_path == "Tokens"
     assert lanes(best)["code"] == 1
@@ -86,13 +117,20 @@ def test_code_blocks_are_passages_of_their_own(corpus_of):
 
 @pytest.mark.parametrize(
     ("query", "language"),
-    [("get_auth_token", "python"), ("std::vector", "cpp"), ("all_tokens", "cpp"), ("p->next", "cpp")],
+    [
+        ("get_auth_token", "python"),
+        ("std::vector", "cpp"),
+        ("all_tokens", "cpp"),
+        ("p->next", "cpp"),
+    ],
 )
 def test_names_are_found_however_they_are_written(query, language, corpus_of):
     """R002-090: camel case, punctuation, snake case; and by language."""
     corpus = corpus_of({"guide.md": GUIDE, "other.md": FILLER})
     found = corpus.search(query, chunk_types=["code_block"]).results
-    assert [result.language for result in found if lanes(result).get("code") == 1] == [language]
+    assert [result.language for result in found if lanes(result).get("code") == 1] == [
+        language
+    ]
     assert paths(corpus.search(query, languages=["rust"])) == []
 
 
@@ -117,7 +155,9 @@ def test_the_definition_comes_first_and_then_its_uses(corpus_of):
     assert found.results[0].tags == ("code", "javascript", "definitions")
 
 
-@pytest.mark.parametrize("query", ["src/client.js", "client.js", "where is client.js used"])
+@pytest.mark.parametrize(
+    "query", ["src/client.js", "client.js", "where is client.js used"]
+)
 def test_a_question_that_names_a_file_gets_it_first(query, corpus_of):
     """C28, R001-055: an exact path counts double."""
     assert paths(corpus_of(SOURCES).search(query))[0] == "src/client.js"
@@ -125,14 +165,21 @@ def test_a_question_that_names_a_file_gets_it_first(query, corpus_of):
 
 def test_plain_words_find_the_definitions_that_have_them(corpus_of):
     """Nobody remembers how a name is written."""
-    files = {"a.py": "class HTTPResponse:\n    pass\n", "b.py": "class Other:\n    pass\n", "c.md": FILLER}
+    files = {
+        "a.py": "class HTTPResponse:\n    pass\n",
+        "b.py": "class Other:\n    pass\n",
+        "c.md": FILLER,
+    }
     corpus = corpus_of(files, search__semantic_weight=0)
     assert paths(corpus.search("http response")) == ["a.py"]
 
 
 def test_a_language_whose_name_is_a_letter_and_signs(corpus_of):
     """R002-084: in prose, too."""
-    files = {"a.md": "We use C++ for the engine.\n", "b.md": "We use C# and C for the rest.\n"}
+    files = {
+        "a.md": "We use C++ for the engine.\n",
+        "b.md": "We use C# and C for the rest.\n",
+    }
     corpus = corpus_of(files, search__semantic_weight=0)
     assert paths(corpus.search("C++")) == ["a.md"]
     assert paths(corpus.search("why C#")) == ["b.md"]
@@ -144,13 +191,20 @@ def test_names_in_backticks_are_code_too(corpus_of):
         "a.md": "# Tokens\n\nThe switch is `token_reuse`, off by default.\n",
         "b.md": "# Other\n\n```python\ntoken = reuse(token)\n```\n",
     }
-    best = corpus_of(files, search__semantic_weight=0).search("what is token_reuse").results[0]
+    best = (
+        corpus_of(files, search__semantic_weight=0)
+        .search("what is token_reuse")
+        .results[0]
+    )
     assert (best.path, lanes(best)["code"]) == ("a.md", 1)
 
 
 def test_the_code_lane_by_default():
     """R002-089."""
-    assert (SearchSettings().code_search_enabled, SearchSettings().code_search_weight) == (True, 1.0)
+    assert (
+        SearchSettings().code_search_enabled,
+        SearchSettings().code_search_weight,
+    ) == (True, 1.0)
 
 
 # --- Links -------------------------------------------------------------------------------------------
@@ -164,7 +218,9 @@ NOTES = {
 
 
 def linked(found) -> dict[str, tuple[str, str, str]]:
-    return {each.path: (each.link, each.source, each.target) for each in found.graph_context}
+    return {
+        each.path: (each.link, each.source, each.target) for each in found.graph_context
+    }
 
 
 def test_neighbours_come_with_the_link_that_led_there(corpus_of):
@@ -172,12 +228,17 @@ def test_neighbours_come_with_the_link_that_led_there(corpus_of):
     corpus = corpus_of(NOTES, search__semantic_weight=0)
     found = corpus.search("zeppelin", include_graph_context=True)
     assert paths(found) == ["start.md", "Mast.md", "hangar.md"]
-    assert {path: where for path, where in linked(found).items() if path != "start.md"} == {
+    assert {
+        path: where for path, where in linked(found).items() if path != "start.md"
+    } == {
         "Mast.md": ("wikilink", "start.md", "Mast.md"),
         "hangar.md": ("related", "hangar.md", "start.md"),
     }
     assert corpus.search("zeppelin").graph_context is None
-    assert corpus.search("zeppelin", max_hops=0, include_graph_context=True).graph_context == ()
+    assert (
+        corpus.search("zeppelin", max_hops=0, include_graph_context=True).graph_context
+        == ()
+    )
 
 
 def test_a_related_document_that_is_not_there(corpus_of):
@@ -187,7 +248,10 @@ def test_a_related_document_that_is_not_there(corpus_of):
     assert corpus.search("zeppelin", include_graph_context=True).graph_context == ()
     (corpus.root / "later.md").write_text("something else\n", encoding="utf-8")
     corpus.refresh()
-    assert linked(corpus.search("zeppelin", include_graph_context=True))["later.md"][0] == "related"
+    assert (
+        linked(corpus.search("zeppelin", include_graph_context=True))["later.md"][0]
+        == "related"
+    )
 
 
 def test_exclusion_holds_for_every_lane(corpus_of):
@@ -196,7 +260,10 @@ def test_exclusion_holds_for_every_lane(corpus_of):
     for question in ("zeppelin", "ships of the air", "Mast.md"):
         for hops in (0, 1, 2):
             found = corpus.search(
-                question, excluded_files=["Mast.md"], max_hops=hops, include_graph_context=True
+                question,
+                excluded_files=["Mast.md"],
+                max_hops=hops,
+                include_graph_context=True,
             )
             assert "Mast.md" not in {*paths(found), *linked(found)}
 
@@ -204,7 +271,8 @@ def test_exclusion_holds_for_every_lane(corpus_of):
 # --- Sections ------------------------------------------------------------------------------------------
 
 LONG = "# Airships\n\n" + "".join(
-    f"## Part {number}\n\n" + f"Sentence number {number} of many. " * 20 + "\n\n" for number in range(8)
+    f"## Part {number}\n\n" + f"Sentence number {number} of many. " * 20 + "\n\n"
+    for number in range(8)
 )
 
 
@@ -213,7 +281,9 @@ def test_sections_are_shown_for_the_passages_in_them(corpus_of):
     corpus = corpus_of({"a.md": LONG}, chunking__parents=True)
     sections = corpus.search("sentence", limit=50).results
     passages = corpus.search("sentence", limit=50, expand_parents=False).results
-    assert len({result.chunk_id for result in sections}) == len(sections) < len(passages)
+    assert (
+        len({result.chunk_id for result in sections}) == len(sections) < len(passages)
+    )
     by_id = {result.chunk_id: result for result in sections}
     lines = {(passage.start_line, passage.end_line) for passage in passages}
     assert {section.matched_lines for section in sections} <= lines
@@ -221,7 +291,12 @@ def test_sections_are_shown_for_the_passages_in_them(corpus_of):
     for passage in passages:
         section = by_id[passage.parent_chunk_id]
         assert passage.content in section.content
-        assert section.start_line <= passage.start_line <= passage.end_line <= section.end_line
+        assert (
+            section.start_line
+            <= passage.start_line
+            <= passage.end_line
+            <= section.end_line
+        )
         assert len(passage.content) <= 600 < len(section.content) <= 2000
 
 
@@ -237,5 +312,11 @@ def test_a_filter_that_cuts_through_a_document_shows_no_sections(corpus_of):
     text = LONG + "```python\nsecret_code = 1\n```\n"
     corpus = corpus_of({"a.md": text, "b.md": LONG}, chunking__parents=True)
     found = corpus.search("sentence secret_code", limit=50, filter="-type:code_block")
-    assert all(result.parent_chunk_id is None for result in found.results if result.path == "a.md")
-    assert all(result.parent_chunk_id for result in found.results if result.path == "b.md")
+    assert all(
+        result.parent_chunk_id is None
+        for result in found.results
+        if result.path == "a.md"
+    )
+    assert all(
+        result.parent_chunk_id for result in found.results if result.path == "b.md"
+    )

@@ -14,35 +14,52 @@ from pathlib import Path
 import pytest
 
 from conftest import test_settings, words_first, write_files
-from tamis.build import build
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.engine.embedded.reader import _edition
-from tamis.engine.embedded.writer import sole_watcher
-from tamis.errors import BadSetting, IndexMismatch, IndexMissing, StorageFault, TamisError
-from tamis.ingest.notices import LOST, NoNotices
-from tamis.live import LiveCorpus
+from tamis.errors import (
+    BadSetting,
+    IndexMismatch,
+    IndexMissing,
+    StorageFault,
+    TamisError,
+)
+from tamis.index.build import build
+from tamis.index.embedded.reader import _edition
+from tamis.index.embedded.writer import sole_watcher
+from tamis.live.corpus import LiveCorpus
+from tamis.live.notices import LOST, NoNotices
+from tamis.live.watcher import Said
 from tamis.model import Report
 from tamis.models.hashing import HashingEmbedder
 from tamis.settings import Settings
-from tamis.watch import Said
 
-FILES = {f"docs/note{number}.md": f"# Note {number}\n\nabout the token number{number}" for number in range(5)}
-LONG = 120.0  # seconds: far more than anything here takes, so that it is never the reason
+FILES = {
+    f"docs/note{number}.md": f"# Note {number}\n\nabout the token number{number}"
+    for number in range(5)
+}
+LONG = (
+    120.0  # seconds: far more than anything here takes, so that it is never the reason
+)
 AWAY = {"HOME": "/nonexistent"}
 
 
 class Watched:
     """A live corpus that is watched, and what it said."""
 
-    def __init__(self, root: Path, index_dir: Path | None = None, **flags: object) -> None:
+    def __init__(
+        self, root: Path, index_dir: Path | None = None, **flags: object
+    ) -> None:
         self.root = root
         self.flags = {"model.name": "hashing", "search.ngram_dedup_enabled": False}
-        self.flags |= {"watch.debounce_ms": 50} | {name.replace("__", "."): flags[name] for name in flags}
+        self.flags |= {"watch.debounce_ms": 50} | {
+            name.replace("__", "."): flags[name] for name in flags
+        }
         self.outcomes: list[Report | TamisError] = []
         self.said: list[Said] = []
         self.calls: list[bool] = []
-        self.live = LiveCorpus(root, self.settings(), index_dir, tell=self.outcomes.append)
+        self.live = LiveCorpus(
+            root, self.settings(), index_dir, tell=self.outcomes.append
+        )
 
     def settings(self) -> Settings:
         return load(self.root, self.flags, environment=AWAY)
@@ -56,12 +73,19 @@ class Watched:
 
     def caught_up(self) -> None:
         now = time.time()
-        until(lambda: self.live._watcher.told_until > now and self.live._thread is None, self)
+        until(
+            lambda: self.live._watcher.told_until > now and self.live._thread is None,
+            self,
+        )
 
     def found(self, question: str) -> list[str]:
         """By its words: the meaning lane has something to say of every file."""
         results = self.live.corpus.search(question, limit=50).results
-        return [result.path for result in results if any(each.lane == "words" for each in result.evidence)]
+        return [
+            result.path
+            for result in results
+            if any(each.lane == "words" for each in result.evidence)
+        ]
 
     def states(self) -> list[str]:
         return [said.state for said in self.said]
@@ -86,8 +110,14 @@ def until(condition: Callable[[], object], about: object = "") -> None:
 def watched_over(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
     opened: list[Watched] = []
 
-    def make(files: dict[str, str] | None = None, index_dir: Path | None = None, **flags: object) -> Watched:
-        root = write_files(tmp_path / "root", FILES if files is None else files).resolve()
+    def make(
+        files: dict[str, str] | None = None,
+        index_dir: Path | None = None,
+        **flags: object,
+    ) -> Watched:
+        root = write_files(
+            tmp_path / "root", FILES if files is None else files
+        ).resolve()
         opened.append(Watched(root, index_dir, **flags))
         return opened[-1].start()
 
@@ -105,7 +135,11 @@ def as_rebuilt(watched: Watched, tmp_path: Path) -> bool:
 
 def answers(corpus: Corpus) -> list[object]:
     questions = ("number1", "token", "zebra")
-    return [result.to_dict() for each in questions for result in corpus.search(each, limit=50).results]
+    return [
+        result.to_dict()
+        for each in questions
+        for result in corpus.search(each, limit=50).results
+    ]
 
 
 def test_files_come_change_move_and_go(watched_over, tmp_path):
@@ -140,7 +174,10 @@ def test_an_editors_atomic_save(watched_over):
 
 def test_new_folders_with_files_and_what_happens_in_them_later(watched_over, tmp_path):
     watched = watched_over()
-    write_files(watched.root, {"a/b/c/deep.md": "# Deep\n\nzebra", "a/b/other.md": "# Other\n\nokapi"})
+    write_files(
+        watched.root,
+        {"a/b/c/deep.md": "# Deep\n\nzebra", "a/b/other.md": "# Other\n\nokapi"},
+    )
     watched.caught_up()
     assert watched.found("zebra")[0] == "a/b/c/deep.md"
     write_files(watched.root, {"a/b/c/deep.md": "# Deep\n\ngiraffe"})
@@ -171,13 +208,24 @@ def test_a_folder_that_goes_and_comes_between_two_looks(watched_over):
 
 
 def test_ignored_trees_wake_nobody(watched_over):
-    files = {**FILES, "node_modules/old/a.md": "x", ".gitignore": "*.log\nout/\n", ".git/HEAD": "x"}
+    files = {
+        **FILES,
+        "node_modules/old/a.md": "x",
+        ".gitignore": "*.log\nout/\n",
+        ".git/HEAD": "x",
+    }
     watched = watched_over(files)
     calls = len(watched.calls)
     modules = {f"node_modules/p{n % 40}/lib/f{n}.md": "zebra" for n in range(600)}
-    logs = {f"docs/{n}.log": "zebra" for n in range(50)} | {"docs/.note0.md.swp": "zebra", "docs/a.md~": "x"}
+    logs = {f"docs/{n}.log": "zebra" for n in range(50)} | {
+        "docs/.note0.md.swp": "zebra",
+        "docs/a.md~": "x",
+    }
     write_files(watched.root, modules | logs)
-    write_files(watched.root, {".git/index": "x", ".git/objects/ab/cdef": "x", ".tamis/index.db-wal2": "x"})
+    write_files(
+        watched.root,
+        {".git/index": "x", ".git/objects/ab/cdef": "x", ".tamis/index.db-wal2": "x"},
+    )
     for name in ("docs/1.log", "docs/.note0.md.swp"):
         (watched.root / name).unlink()
     watched.caught_up()
@@ -186,9 +234,15 @@ def test_ignored_trees_wake_nobody(watched_over):
     (watched.root / ".tamis/index.db-wal2").unlink()
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/fdinfo"), reason="counted where Linux lists them")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/fdinfo"), reason="counted where Linux lists them"
+)
 def test_ignored_trees_are_not_even_watched(watched_over):
-    files = {**FILES, **{f"node_modules/p{n}/a.md": "x" for n in range(50)}, ".git/objects/ab/c": "x"}
+    files = {
+        **FILES,
+        **{f"node_modules/p{n}/a.md": "x" for n in range(50)},
+        ".git/objects/ab/c": "x",
+    }
     before = _inotify_watches()
     watched_over(files)
     assert 2 <= _inotify_watches() - before < 10
@@ -198,14 +252,18 @@ def _inotify_watches() -> int:
     total = 0
     for name in os.listdir("/proc/self/fdinfo"):
         try:
-            total += Path("/proc/self/fdinfo", name).read_text("ascii").count("inotify wd:")
+            total += (
+                Path("/proc/self/fdinfo", name).read_text("ascii").count("inotify wd:")
+            )
         except OSError:
             continue
     return total
 
 
 def test_ignore_files_and_settings_take_effect(watched_over):
-    watched = watched_over({**FILES, "drafts/d.md": "# D\n\nzebra", "sub/x.md": "# X\n\nokapi"})
+    watched = watched_over(
+        {**FILES, "drafts/d.md": "# D\n\nzebra", "sub/x.md": "# X\n\nokapi"}
+    )
     write_files(watched.root, {".gitignore": "drafts/\n"})
     watched.caught_up()
     assert watched.found("zebra") == []
@@ -225,7 +283,10 @@ def test_ignore_files_and_settings_take_effect(watched_over):
     (watched.root / ".graphragignore").unlink()
     watched.caught_up()
     assert watched.found("number1") == ["docs/note1.md"]
-    write_files(watched.root, {"tamis.toml": "[ignore]\npatterns = ['drafts/']\n[search]\nlimit = 3\n"})
+    write_files(
+        watched.root,
+        {"tamis.toml": "[ignore]\npatterns = ['drafts/']\n[search]\nlimit = 3\n"},
+    )
     watched.caught_up()
     assert "drafts/d.md" not in watched.found("zebra")
     assert watched.live.corpus.settings.search.limit == 3
@@ -254,7 +315,9 @@ def test_settings_that_cannot_be_read_are_said_and_the_old_ones_hold(watched_ove
     write_files(watched.root, {"tamis.toml": "[serch]\n"})
     watched.caught_up()
     faults = [each for each in watched.outcomes if isinstance(each, TamisError)]
-    assert [type(fault) for fault in faults] == [BadSetting], "once, though it was read more than once"
+    assert [type(fault) for fault in faults] == [BadSetting], (
+        "once, though it was read more than once"
+    )
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
     watched.caught_up()
     assert watched.found("zebra")[0] == "new.md"
@@ -267,7 +330,10 @@ def test_a_configured_model_that_the_index_does_not_have(watched_over):
     watched = watched_over()
     del watched.flags["model.name"]
     write_files(watched.root, {"tamis.toml": "[model]\nname = 'none'\n"})
-    until(lambda: any(isinstance(each, IndexMismatch) for each in watched.outcomes), watched)
+    until(
+        lambda: any(isinstance(each, IndexMismatch) for each in watched.outcomes),
+        watched,
+    )
     write_files(watched.root, {"tamis.toml": "", "new.md": "# New\n\nzebra"})
     watched.caught_up()
     assert watched.found("zebra")[0] == "new.md"
@@ -276,7 +342,10 @@ def test_a_configured_model_that_the_index_does_not_have(watched_over):
 def test_two_thousand_files_at_once(watched_over, tmp_path):
     watched = watched_over(watch__debounce_ms=500)
     runs = len(watched.runs())
-    write_files(watched.root, {f"many/f{n % 20}/n{n}.md": f"# N{n}\n\nword{n} zebra" for n in range(2000)})
+    write_files(
+        watched.root,
+        {f"many/f{n % 20}/n{n}.md": f"# N{n}\n\nword{n} zebra" for n in range(2000)},
+    )
     watched.caught_up()
     assert watched.live.corpus.state().documents == 2005
     assert len(watched.runs()) - runs <= 3
@@ -289,9 +358,16 @@ def test_two_thousand_files_at_once(watched_over, tmp_path):
 
 def test_a_checkout_of_another_branch(watched_over, tmp_path):
     root = write_files(tmp_path / "root", FILES)
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["checkout", "-qb", "two"]):
+    for arguments in (
+        ["init", "-q"],
+        ["add", "."],
+        ["commit", "-qm", "one"],
+        ["checkout", "-qb", "two"],
+    ):
         _git(root, *arguments)
-    write_files(root, {f"docs/note{n}.md": f"# Other {n}\n\nzebra{n}" for n in range(3, 300)})
+    write_files(
+        root, {f"docs/note{n}.md": f"# Other {n}\n\nzebra{n}" for n in range(3, 300)}
+    )
     _git(root, "add", ".")
     _git(root, "commit", "-qm", "two")
     watched = watched_over({})
@@ -307,34 +383,48 @@ def test_a_commit_moves_dates_without_touching_a_file(watched_over, tmp_path):
     _git(root, "init", "-q")
     watched = watched_over({})
     _git(root, "add", ".")
-    for year in (2020, 2021):  # the first commit makes the folder that the second is seen in
+    for year in (
+        2020,
+        2021,
+    ):  # the first commit makes the folder that the second is seen in
         write_files(root, {"docs/note1.md": f"# Note 1\n\nnumber1 of {year}"})
         _git(root, "add", ".")
         watched.caught_up()
         _git(root, "commit", "-qm", "x", GIT_COMMITTER_DATE=f"{year}-01-01T00:00:00Z")
         watched.caught_up()
-        dates = {each.path: each.modified for each in watched.live.corpus.search("number1").results}
+        dates = {
+            each.path: each.modified
+            for each in watched.live.corpus.search("number1").results
+        }
         assert dates["docs/note1.md"] == f"{year}-01-01T00:00:00Z"
 
 
 def _git(root: Path, *arguments: str, **more: str) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **more}
     identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, env=environment)
+    subprocess.run(
+        ["git", "-C", str(root), *identity, *arguments], check=True, env=environment
+    )
 
 
 def test_an_overflow_is_reconciled(watched_over, monkeypatch):
     watched = watched_over()
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.ingest.signs.Signs.among", lambda *_: False)  # as if we were not told
-        write_files(watched.root, {"new.md": "# New\n\nzebra", "later/x.md": "# X\n\nokapi"})
+        patch.setattr(
+            "tamis.live.notices.Signs.among", lambda *_: False
+        )  # as if we were not told
+        write_files(
+            watched.root, {"new.md": "# New\n\nzebra", "later/x.md": "# X\n\nokapi"}
+        )
         watched.caught_up()
         assert watched.found("zebra") == []
     before = watched.live._watcher._notices
     before._hear(LOST)
     watched.caught_up()
     assert watched.found("zebra")[0] == "new.md"
-    assert watched.live._watcher._notices is not before, "what it listened to may be gone"
+    assert watched.live._watcher._notices is not before, (
+        "what it listened to may be gone"
+    )
     write_files(watched.root, {"later/x.md": "# X\n\ngiraffe"})
     watched.caught_up()
     assert watched.found("giraffe")[0] == "later/x.md"
@@ -343,10 +433,12 @@ def test_an_overflow_is_reconciled(watched_over, monkeypatch):
 def test_a_flood_of_ignored_files_may_hide_one_that_counts(watched_over):
     watched = watched_over()
     calls = len(watched.calls)
-    watched.live._watcher._notices._hear(frozenset({str(watched.root / "docs/a.log.tmp")}))
+    watched.live._watcher._notices._hear(
+        frozenset({str(watched.root / "docs/a.log.tmp")})
+    )
     assert len(watched.calls) == calls
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.ingest.notices._FLOOD", 20)
+        patch.setattr("tamis.live.notices._FLOOD", 20)
         write_files(watched.root, {f"docs/{n}.tmp": "x" for n in range(200)})
         until(lambda: len(watched.calls) > calls, watched)
 
@@ -365,7 +457,7 @@ def test_a_name_that_is_no_utf8_ends_no_watching(watched_over):
 
 def test_a_sweep_finds_what_nobody_told(watched_over, monkeypatch):
     watched = watched_over(watch__sweep_seconds=1)
-    monkeypatch.setattr("tamis.ingest.signs.Signs.among", lambda *_: False)
+    monkeypatch.setattr("tamis.live.notices.Signs.among", lambda *_: False)
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
     until(lambda: watched.found("zebra"), watched)
 
@@ -402,7 +494,7 @@ def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("tamis.corpus.build", build_and_tell)
-        patch.setattr("tamis.engine.embedded.reader._edition", go)
+        patch.setattr("tamis.index.embedded.reader._edition", go)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(lambda: "waiting" in watched.states(), watched)
         until(lambda: watched.live._thread is None, watched)
@@ -415,7 +507,9 @@ def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
 
 def test_a_root_that_is_deleted_and_made_anew(watched_over):
     watched = watched_over()
-    watched.root.rename(watched.root.with_name("away"))  # `rm -rf` and a writer may meet; this cannot fail
+    watched.root.rename(
+        watched.root.with_name("away")
+    )  # `rm -rf` and a writer may meet; this cannot fail
     shutil.rmtree(watched.root.with_name("away"))
     until(lambda: watched.states()[-1] == "waiting", watched)
     write_files(watched.root, {"other.md": "# Other\n\nzebra"})
@@ -436,7 +530,9 @@ def test_an_index_elsewhere_survives_a_root_that_is_away(watched_over, tmp_path)
     assert watched.live.corpus.state().documents == 5
     away.rename(watched.root)
     watched.caught_up()
-    assert [run.removed for run in watched.runs()] == [0], "nothing was thrown away, and nothing done again"
+    assert [run.removed for run in watched.runs()] == [0], (
+        "nothing was thrown away, and nothing done again"
+    )
 
 
 def test_a_root_that_is_another_folder_by_now(watched_over, tmp_path):
@@ -465,15 +561,20 @@ def test_permissions_that_come_and_go(watched_over):
 
 
 def test_an_index_that_is_deleted_is_made_again(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.watch._RETRY", 0.5)
+    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.5)
     watched = watched_over()
     (watched.root / ".tamis").rename(watched.root.with_name("gone"))
     until(lambda: (watched.root / ".tamis" / "watch.lock").exists(), watched)
-    until(lambda: watched.live.corpus.exists() and watched.live.corpus.state().documents == 5, watched)
+    until(
+        lambda: (
+            watched.live.corpus.exists() and watched.live.corpus.state().documents == 5
+        ),
+        watched,
+    )
 
 
 def test_a_full_disk_is_said_once_and_tried_again(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.watch._RETRY", 0.2)
+    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.2)
     watched = watched_over()
     tries: list[int] = []
 
@@ -489,22 +590,25 @@ def test_a_full_disk_is_said_once_and_tried_again(watched_over, monkeypatch):
 
 
 def test_a_fault_of_our_own_ends_nothing(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.watch._RETRY", 0.2)
+    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.2)
     watched = watched_over()
     with monkeypatch.context() as patch:
         patch.setattr("tamis.corpus.build", lambda *_, **__: 1 / 0)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
-        until(lambda: any("ZeroDivision" in str(each) for each in watched.outcomes), watched)
+        until(
+            lambda: any("ZeroDivision" in str(each) for each in watched.outcomes),
+            watched,
+        )
     until(lambda: "new.md" in watched.found("zebra"), watched)
 
 
 def test_files_that_change_while_they_are_indexed(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.fill.PORTION", 1)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     watched = watched_over()
     file = watched.root / "docs" / "note0.md"
-    import tamis.build
+    import tamis.index.build
 
-    turns, read = list(range(5)), tamis.build.read
+    turns, read = list(range(5)), tamis.index.build.read
 
     def restless(entry, most):
         source = read(entry, most)
@@ -512,7 +616,7 @@ def test_files_that_change_while_they_are_indexed(watched_over, monkeypatch):
             file.write_text(f"# Note 0\n\nzebra{turns.pop(0)}", encoding="utf-8")
         return source
 
-    monkeypatch.setattr("tamis.build.read", restless)
+    monkeypatch.setattr("tamis.index.build.read", restless)
     file.write_text("# Note 0\n\nokapi", encoding="utf-8")
     until(lambda: not turns, watched)
     watched.caught_up()
@@ -521,7 +625,7 @@ def test_files_that_change_while_they_are_indexed(watched_over, monkeypatch):
 
 def test_edits_come_before_vectors(watched_over, monkeypatch):
     """While thousands of passages are embedded, a saved file is found by its words."""
-    monkeypatch.setattr("tamis.fill.PORTION", 1)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     watched = watched_over()
     steps, embed = threading.Semaphore(0), HashingEmbedder.embed_passages
 
@@ -532,7 +636,9 @@ def test_edits_come_before_vectors(watched_over, monkeypatch):
 
     monkeypatch.setattr(HashingEmbedder, "embed_passages", step)
     with words_first():
-        write_files(watched.root, {f"many/n{n}.md": f"# N{n}\n\nword{n}" for n in range(30)})
+        write_files(
+            watched.root, {f"many/n{n}.md": f"# N{n}\n\nword{n}" for n in range(30)}
+        )
         until(lambda: watched.live.corpus.state().pending_chunks == 30, watched)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(lambda: watched.live._signed, watched)
@@ -567,19 +673,22 @@ def test_no_notices_are_no_end(watched_over, monkeypatch):
 
     monkeypatch.setattr(Watched, "caught_up", lambda self: None)
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.watch.Notices", Refused)
+        patch.setattr("tamis.live.watcher.Notices", Refused)
         watched = watched_over(watch__poll_ms=100, watch__sweep_seconds=1)
         until(lambda: watched.states() == ["polling"], watched)
         assert "the limit is reached" in watched.said[0].message
         assert "watch.poll_ms" in watched.said[0].message
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
-        until(lambda: watched.live.corpus.exists() and "new.md" in watched.found("zebra"), watched)
+        until(
+            lambda: watched.live.corpus.exists() and "new.md" in watched.found("zebra"),
+            watched,
+        )
     until(lambda: watched.states()[-1] == "watching", watched)
 
 
 def test_where_the_system_watches_trees(watched_over, monkeypatch):
     """As on macOS: one watch for all, and what is ignored is told of and passed over."""
-    for module in ("tamis.watch", "tamis.ingest.notices"):
+    for module in ("tamis.live.watcher", "tamis.live.notices"):
         monkeypatch.setattr(f"{module}.RECURSIVE", True)
     watched = watched_over({**FILES, "node_modules/a/b.md": "x"})
     calls = len(watched.calls)
@@ -610,7 +719,7 @@ def test_questions_need_no_look_while_changes_are_told(watched_over, monkeypatch
 
 
 def test_a_question_does_not_wait_for_quiet(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.live._PATIENCE", LONG)
+    monkeypatch.setattr("tamis.live.corpus._PATIENCE", LONG)
     watched = watched_over(watch__debounce_ms=60_000)
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
     until(lambda: watched.live._watcher.knows_more, watched)
@@ -628,8 +737,10 @@ def test_whoever_does_not_watch_looks_as_before(watched_over, monkeypatch):
         assert second.live._watcher.told_until == 0
         write_files(first.root, {"new.md": "# New\n\nzebra"})
         first.caught_up()
-        assert second.found("zebra")[0] == "new.md", "generations are noticed by themselves"
-        monkeypatch.setattr("tamis.live._PATIENCE", LONG)
+        assert second.found("zebra")[0] == "new.md", (
+            "generations are noticed by themselves"
+        )
+        monkeypatch.setattr("tamis.live.corpus._PATIENCE", LONG)
         assert second.live.fresh(LONG).complete
         first.live.close()
         until(lambda: second.states()[-1] == "watching", second)
@@ -682,7 +793,10 @@ def test_no_folder_comes_back_by_us(tmp_path):
         pass
     assert not (tmp_path / "gone").exists()
     settings = test_settings(tmp_path)
-    with pytest.raises(TamisError), Corpus(tmp_path / "gone", tmp_path / "index", settings) as corpus:
+    with (
+        pytest.raises(TamisError),
+        Corpus(tmp_path / "gone", tmp_path / "index", settings) as corpus,
+    ):
         corpus.refresh()
 
 

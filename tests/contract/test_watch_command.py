@@ -17,8 +17,11 @@ import pytest
 from conftest import test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 
-CLI = "import sys; from tamis.doors.cli import main; main(sys.argv[1:])"
-FILES = {f"docs/note{number}.md": f"# Note {number}\n\nabout the token number{number}" for number in range(5)}
+CLI = "import sys; from tamis.cli.main import main; main(sys.argv[1:])"
+FILES = {
+    f"docs/note{number}.md": f"# Note {number}\n\nabout the token number{number}"
+    for number in range(5)
+}
 LONG = 120.0
 
 
@@ -26,10 +29,21 @@ class Command:
     """`tamis watch --json`, and the events that it has printed so far."""
 
     def __init__(self, *arguments: str | Path, before: tuple[str, ...] = ()) -> None:
-        command = [*before, sys.executable, "-c", CLI, "watch", *map(str, arguments), "--model", "hashing"]
+        command = [
+            *before,
+            sys.executable,
+            "-c",
+            CLI,
+            "watch",
+            *map(str, arguments),
+            "--model",
+            "hashing",
+        ]
         environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([*command, "--json"], stdout=pipe, stderr=pipe, env=environment)
+        self.process = subprocess.Popen(
+            [*command, "--json"], stdout=pipe, stderr=pipe, env=environment
+        )
         self.events: list[dict[str, Any]] = []
         self.reader = threading.Thread(target=self._read)
         self.reader.start()
@@ -89,7 +103,11 @@ def found(root: Path, question: str) -> list[str]:
     settings = test_settings(root)
     with Corpus(root, index_directory(root, settings, None), settings) as corpus:
         results = corpus.search(question, limit=50).results
-    return [result.path for result in results if any(each.lane == "words" for each in result.evidence)]
+    return [
+        result.path
+        for result in results
+        if any(each.lane == "words" for each in result.evidence)
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -103,7 +121,15 @@ def test_it_says_what_it_does_and_ends_when_told(watch, root, number):
     assert found(root, "zebra") == ["new.md"], "what it says is there"
     last = command.events[-1]
     assert (last["indexed"], last["removed"]) == (1, 0)
-    assert {"unchanged", "chunks", "generation", "seconds", "skipped", "warnings", "time"} <= set(last)
+    assert {
+        "unchanged",
+        "chunks",
+        "generation",
+        "seconds",
+        "skipped",
+        "warnings",
+        "time",
+    } <= set(last)
     (root / "new.md").unlink()
     command.until_indexed(3)
     assert (command.events[-1]["indexed"], command.events[-1]["removed"]) == (0, 1)
@@ -113,7 +139,9 @@ def test_it_says_what_it_does_and_ends_when_told(watch, root, number):
 
 
 def test_it_ends_in_the_middle_of_a_run_and_loses_nothing(watch, root):
-    write_files(root, {f"many/n{n}.md": f"# N{n}\n\nword{n} zebra\n" * 20 for n in range(800)})
+    write_files(
+        root, {f"many/n{n}.md": f"# N{n}\n\nword{n} zebra\n" * 20 for n in range(800)}
+    )
     command = watch(root)
     command.until(lambda: (root / ".tamis" / "index.db").exists())
     assert command.stop() == 0
@@ -167,7 +195,12 @@ def test_a_root_that_goes_and_comes_back(watch, root):
     command.until(lambda: command.named("waiting"))
     shutil.rmtree(root.with_name("away"))
     write_files(root, {"other.md": "# Other\n\nzebra"})
-    command.until(lambda: command.events[-1]["event"] == "indexed" and command.events[-1]["indexed"] == 1)
+    command.until(
+        lambda: (
+            command.events[-1]["event"] == "indexed"
+            and command.events[-1]["indexed"] == 1
+        )
+    )
     assert found(root, "zebra") == ["other.md"]
     assert command.named("fault") == []
     assert command.stop() == 0
@@ -193,10 +226,14 @@ def test_a_real_overflow_while_the_process_stands_still(watch, root):
     command.until_indexed()
     command.process.send_signal(signal.SIGSTOP)
     noise = [root / "docs" / "a.tmp", root / "docs" / "b.tmp"]
-    for turn in range(queue + 100):  # in turns: the system joins notices that are the same
+    for turn in range(
+        queue + 100
+    ):  # in turns: the system joins notices that are the same
         noise[turn % 2].touch()
     write_files(root, {"docs/new.md": "# New\n\nzebra"})
-    time.sleep(6)  # longer than a busy machine makes anybody wait: that is how it is noticed
+    time.sleep(
+        6
+    )  # longer than a busy machine makes anybody wait: that is how it is noticed
     command.process.send_signal(signal.SIGCONT)
     command.until_indexed(2)
     assert found(root, "zebra") == ["docs/new.md"]
@@ -204,14 +241,20 @@ def test_a_real_overflow_while_the_process_stands_still(watch, root):
 
 def _may_be_alone() -> bool:
     try:
-        return subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode == 0
+        return (
+            subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode
+            == 0
+        )
     except OSError:
         return False
 
 
 @pytest.mark.parametrize(
     ("limit", "names"),
-    [("max_inotify_watches", "max_user_watches"), ("max_inotify_instances", "max_user_instances")],
+    [
+        ("max_inotify_watches", "max_user_watches"),
+        ("max_inotify_instances", "max_user_instances"),
+    ],
 )
 def test_the_systems_limit_of_watches(watch, root, limit, names):
     """In a user namespace with a limit of its own: we look instead, and say why."""
@@ -228,10 +271,19 @@ def test_the_systems_limit_of_watches(watch, root, limit, names):
     assert found(root, "zebra") == ["new.md"]
 
 
-def tamis(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def tamis(
+    *arguments: str | Path, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", CLI, *map(str, arguments)]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, timeout=LONG)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=LONG,
+    )
 
 
 def test_what_cannot_begin_is_a_fault(root, tmp_path):
@@ -257,12 +309,26 @@ def test_a_home_is_not_watched_by_accident():
 
 
 def test_lines_for_people(root):
-    command = [sys.executable, "-c", CLI, "watch", str(root), "--model", "hashing", "--debounce", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        CLI,
+        "watch",
+        str(root),
+        "--model",
+        "hashing",
+        "--debounce",
+        "0",
+    ]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment
+    )
     assert process.stdout
     assert process.stdout.readline()[9:] == f"watching {root}\n"
-    assert process.stdout.readline()[9:].startswith("indexed 5, removed 0, unchanged 0 in ")
+    assert process.stdout.readline()[9:].startswith(
+        "indexed 5, removed 0, unchanged 0 in "
+    )
     process.send_signal(signal.SIGTERM)
     assert process.stdout.read() == ""
     assert process.wait(LONG) == 0
@@ -273,7 +339,9 @@ def test_a_reader_that_has_seen_enough(root):
     command = [sys.executable, "-c", CLI, "watch", str(root), "--model", "hashing"]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+    process = subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env=environment
+    )
     assert process.stdout and process.stderr
     process.stdout.readline()
     process.stdout.close()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from conftest import open_corpus, write_files
+from tamis.cli.main import main
 from tamis.corpus import Corpus
-from tamis.doors.cli import main
 from tamis.errors import BadFilter, UsageError
 from tamis.model import WhyNot
 
@@ -82,7 +82,17 @@ def run(corpus, monkeypatch, capsys):
         for form in ((), ("--json",)):
             capsys.readouterr()
             with pytest.raises(SystemExit) as end:
-                main(["search", "alpha", str(corpus.root), "--why-not", file, *options, *form])
+                main(
+                    [
+                        "search",
+                        "alpha",
+                        str(corpus.root),
+                        "--why-not",
+                        file,
+                        *options,
+                        *form,
+                    ]
+                )
             assert end.value.code in (0, 1)
             printed.append(capsys.readouterr().out)
         return printed[0], json.loads(printed[1])["why_not"]
@@ -144,7 +154,9 @@ def test_what_is_not_in_the_index(file, path, reason, detail, corpus, run):
 # --- In the index, and kept out ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["archive/old.md", "old.md", "plan.md.old", "{root}/archive/old.md"])
+@pytest.mark.parametrize(
+    "file", ["archive/old.md", "old.md", "plan.md.old", "{root}/archive/old.md"]
+)
 def test_archived(file, corpus, run):
     """C17: hidden, and how to see it; asked for, it is there."""
     asked = file.format(root=corpus.root)
@@ -159,11 +171,19 @@ def test_archived(file, corpus, run):
 
 
 FILTERED: list[tuple[dict[str, Any], list[str], str]] = [
-    ({"excluded_files": ["src/tool.py"]}, ["--exclude-file", "src/tool.py"], "-file:./src/tool.py"),
+    (
+        {"excluded_files": ["src/tool.py"]},
+        ["--exclude-file", "src/tool.py"],
+        "-file:./src/tool.py",
+    ),
     ({"excluded_files": ["tool"]}, ["--exclude-file", "tool"], "-file:tool"),
     ({"exclude_patterns": ["*.py"]}, ["--exclude", "*.py"], "-path:*.py"),
     ({"include_patterns": ["docs/**"]}, ["--include", "docs/**"], "path:docs/**"),
-    ({"under": ["docs", "notes"]}, ["--under", "docs", "--under", "notes"], "under:docs | under:notes"),
+    (
+        {"under": ["docs", "notes"]},
+        ["--under", "docs", "--under", "notes"],
+        "under:docs | under:notes",
+    ),
     ({"workspace": "notes"}, ["--workspace", "notes"], "workspace:notes"),
     ({"workspace": "empty"}, ["--workspace", "empty"], "workspace:empty"),
     ({"tags": ["Auth"]}, ["--tag", "Auth"], "tag:auth"),
@@ -179,7 +199,9 @@ FILTERED: list[tuple[dict[str, Any], list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "options", "term"), FILTERED, ids=[term for _, _, term in FILTERED])
+@pytest.mark.parametrize(
+    ("arguments", "options", "term"), FILTERED, ids=[term for _, _, term in FILTERED]
+)
 def test_filtered_by_which_term(arguments, options, term, corpus, run):
     """The term that keeps it out, and none of those that do not."""
     said = why(corpus, "src/tool.py", **arguments)
@@ -213,7 +235,10 @@ def test_below_the_threshold(corpus, run):
     assert least > ranks["docs/far.md"]
     said = why(corpus, "docs/far.md", "alpha api", min_score=round(least, 3))
     assert said.reason == "below the threshold"
-    assert f"{ranks['docs/far.md']:.3f}" in said.detail and f"{round(least, 3):g}" in said.detail
+    assert (
+        f"{ranks['docs/far.md']:.3f}" in said.detail
+        and f"{round(least, 3):g}" in said.detail
+    )
     _, same = run("docs/far.md", "--min-score", "0.99")
     assert same["reason"] == "below the threshold"
 
@@ -228,7 +253,12 @@ def test_same_text(corpus, run):
     text, same = run(hidden, "-n", "50")
     assert same["reason"] == "same text" and "docs/twin" in text.replace(hidden, "")
     # Without its twin it is there itself.
-    assert why(corpus, "docs/twin2.md", "gamma twice", excluded_files=["docs/twin.md"]).reason == "shown"
+    assert (
+        why(
+            corpus, "docs/twin2.md", "gamma twice", excluded_files=["docs/twin.md"]
+        ).reason
+        == "shown"
+    )
 
 
 def test_ranked_lower(corpus, run):
@@ -238,25 +268,37 @@ def test_ranked_lower(corpus, run):
     said = why(corpus, last, limit=2)
     assert said.reason == "ranked lower"
     assert f"number {len(order)}," in said.detail and "the limit is 2" in said.detail
-    assert why(corpus, order[2], limit=2).detail.startswith("its best passage is number 3,")
+    assert why(corpus, order[2], limit=2).detail.startswith(
+        "its best passage is number 3,"
+    )
     assert why(corpus, order[1], limit=2).reason == "shown"
-    assert run(last, "-n", "2")[1] == {"path": last, "reason": "ranked lower", "detail": said.detail}
+    assert run(last, "-n", "2")[1] == {
+        "path": last,
+        "reason": "ranked lower",
+        "detail": said.detail,
+    }
 
 
 def test_ranked_nowhere(corpus_of):
     """With words alone, a file without any of them has no rank at all."""
-    corpus = corpus_of({"a.md": "alpha", "b.md": "something else"}, search__semantic_weight=0)
+    corpus = corpus_of(
+        {"a.md": "alpha", "b.md": "something else"}, search__semantic_weight=0
+    )
     said = why(corpus, "b.md")
     assert said.reason == "ranked lower" and "not among the best" in said.detail
 
 
 def test_a_limit_per_document_keeps_passages_out_and_no_document(corpus_of):
     """The best passage of every document stays, so that limit is never why a file is missing."""
-    parts = "".join(f"# Part {number}\n\nalpha beta {number}\n\n" for number in range(6))
+    parts = "".join(
+        f"# Part {number}\n\nalpha beta {number}\n\n" for number in range(6)
+    )
     corpus = corpus_of({"long.md": parts, "short.md": "alpha"}, chunking__min_chars=0)
     for most in (1, 2):
         for file in ("long.md", "short.md"):
-            assert why(corpus, file, limit=10, max_chunks_per_doc=most).reason == "shown"
+            assert (
+                why(corpus, file, limit=10, max_chunks_per_doc=most).reason == "shown"
+            )
     found = corpus.search("alpha", limit=10, unique=True, why_not="long.md")
     assert [result.path for result in found.results].count("long.md") == 1
     # What the limit lets go of makes room: a file that was ranked lower before is shown now.
@@ -285,7 +327,9 @@ def test_shown_and_at_which_place(file, corpus, run):
     assert run(asked, "-n", "50")[1]["reason"] == "shown"
 
 
-@pytest.mark.parametrize("file", ["docs/caf\u00e9.md", "docs/cafe\u0301.md", "cafe\u0301"])
+@pytest.mark.parametrize(
+    "file", ["docs/caf\u00e9.md", "docs/cafe\u0301.md", "cafe\u0301"]
+)
 def test_accents(file, corpus):
     assert why(corpus, file, limit=50) == WhyNot(
         "docs/caf\u00e9.md", "shown", why(corpus, file, limit=50).detail
@@ -307,7 +351,9 @@ def test_what_names_no_file(wrong, corpus):
         corpus.search("alpha", why_not=wrong)
 
 
-@pytest.mark.parametrize("wrong", [3, ["docs/api.md"], b"docs/api.md", Path("docs/api.md")])
+@pytest.mark.parametrize(
+    "wrong", [3, ["docs/api.md"], b"docs/api.md", Path("docs/api.md")]
+)
 def test_what_is_no_name(wrong, corpus):
     with pytest.raises(UsageError, match="why_not"):
         corpus.search("alpha", why_not=wrong)
@@ -329,7 +375,9 @@ def test_a_reason_changes_with_what_it_is_about(tmp_path):
         assert why(corpus, "./b.md").reason == "no such file"
         write_files(root, {".gitignore": "b.md\n"})
         corpus.refresh()
-        assert why(corpus, "archive/b.md") == WhyNot("archive/b.md", "ignored", "b.md (.gitignore:1)")
+        assert why(corpus, "archive/b.md") == WhyNot(
+            "archive/b.md", "ignored", "b.md (.gitignore:1)"
+        )
         (root / ".gitignore").unlink()
         write_files(root, {"archive/b.md": b"\0\0\0\0"})
         corpus.refresh()

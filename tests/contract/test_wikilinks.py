@@ -15,7 +15,9 @@ from tamis.settings import ChunkingSettings
 CASES = SHARED / "data" / "conformance" / "wikilinks"
 HELP = SHARED / "data" / "vault-obsidian-help" / "corpus.jsonl"
 
-pytestmark = pytest.mark.skipif(not CASES.exists(), reason="the conformance cases are not on this machine")
+pytestmark = pytest.mark.skipif(
+    not CASES.exists(), reason="the conformance cases are not on this machine"
+)
 
 
 def document_of(text: str, path: str = "a.md") -> Document:
@@ -60,7 +62,10 @@ def test_single_notes(name, links, embeds):
 
 def test_anchors_of_the_single_notes():
     document = document_of(INPUTS["general/wikilinks_extraction.md"])
-    assert {link.target: link.anchor for link in document.links if link.anchor} == {"D": "one", "E": "one"}
+    assert {link.target: link.anchor for link in document.links if link.anchor} == {
+        "D": "one",
+        "E": "one",
+    }
 
 
 def test_the_stub_vault():
@@ -71,7 +76,9 @@ def test_the_stub_vault():
     """
     expected = load("graph_vault_stub")
     notes = {
-        path: text for path, text in INPUTS.items() if path.startswith("vault-stub/") and path.endswith(".md")
+        path: text
+        for path, text in INPUTS.items()
+        if path.startswith("vault-stub/") and path.endswith(".md")
     }
     assert len(notes) == len(expected["notes"])
     for path, text in notes.items():
@@ -81,13 +88,17 @@ def test_the_stub_vault():
         found = [
             link.target.removesuffix(".md")
             for link in document.links
-            if link.type == "wikilink" and link.ordinal is not None and not link.target.endswith(".canvas")
+            if link.type == "wikilink"
+            and link.ordinal is not None
+            and not link.target.endswith(".canvas")
         ]
         assert unique(found) == unique(expected["wikilinks"][name]), name
-        assert unique(targets(document, "embed")) == unique(expected["embeds"][name]), name
-        assert unique(tag.split("/")[0] for tag in document.front.tags) == unique(expected["tags"][name]), (
+        assert unique(targets(document, "embed")) == unique(expected["embeds"][name]), (
             name
         )
+        assert unique(tag.split("/")[0] for tag in document.front.tags) == unique(
+            expected["tags"][name]
+        ), name
 
 
 def test_nested_tags_of_the_stub_vault():
@@ -105,7 +116,9 @@ def test_nested_tags_of_the_stub_vault():
 def test_a_link_in_a_property_that_is_no_text_is_none():
     """`references: [[[American Psycho (film)]], Polka Party!]` is a list in a list in a list to YAML."""
     document = document_of(INPUTS["vault-stub/Sussudio.md"])
-    links = [(link.target, link.anchor) for link in document.links if link.type == "wikilink"]
+    links = [
+        (link.target, link.anchor) for link in document.links if link.type == "wikilink"
+    ]
     assert links == [("American Psycho (film)", "Patrick Bateman")]
 
 
@@ -134,7 +147,9 @@ def test_the_help_vault():
     assert notes.keys() == expected["wikilinks"].keys()
     for name, document in notes.items():
         links = {target.removesuffix(".md") for target in targets(document, "wikilink")}
-        assert links == set(expected["wikilinks"][name]) - {""} - ESCAPED.get(name, set()), name
+        assert links == set(expected["wikilinks"][name]) - {""} - ESCAPED.get(
+            name, set()
+        ), name
         assert set(targets(document, "embed")) == set(expected["embeds"][name]), name
 
 
@@ -145,6 +160,8 @@ def test_the_tags_of_the_help_vault():
     for name, document in help_notes():
         ours = {tag.split("/")[0] for tag in document.front.tags}
         theirs = {tag.casefold() for tag in expected["tags"][name]}
-        assert {tag.partition("-")[0] for tag in ours} <= {tag.partition("-")[0] for tag in theirs}, name
+        assert {tag.partition("-")[0] for tag in ours} <= {
+            tag.partition("-")[0] for tag in theirs
+        }, name
         if name == "Tags":
             assert ours == theirs - {"kebab-"} | {"kebab-case"}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from conftest import open_corpus, open_in_steps, write_files
 from conftest import test_settings as settings_of
+from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.corpus import Corpus
-from tamis.doors.cli import main
 from tamis.errors import BadFilter, BadSetting, UsageError
 from tamis.model import Found
 
@@ -29,7 +29,10 @@ TEXTS = {path: f"alpha beta {path.replace('/', ' ')}" for path in PATHS}
 
 
 def toml(workspaces: Mapping[str, list[str]]) -> str:
-    lines = (f"{json.dumps(name)} = {json.dumps(folders)}" for name, folders in workspaces.items())
+    lines = (
+        f"{json.dumps(name)} = {json.dumps(folders)}"
+        for name, folders in workspaces.items()
+    )
     return "[workspaces]\n" + "\n".join(lines) + "\n"
 
 
@@ -39,7 +42,8 @@ def under(*folders: str) -> set[str]:
         path
         for path in PATHS
         if any(
-            folder in ["/".join(path.split("/")[:n]) for n in range(1, path.count("/") + 1)]
+            folder
+            in ["/".join(path.split("/")[:n]) for n in range(1, path.count("/") + 1)]
             for folder in folders
         )
     }
@@ -64,17 +68,23 @@ def root(tmp_path_factory) -> Path:
     return place
 
 
-OUTSIDE_CONFIG = {"ignore__patterns": ["tamis.toml"]}  # the settings are not what we look for
+OUTSIDE_CONFIG = {
+    "ignore__patterns": ["tamis.toml"]
+}  # the settings are not what we look for
 
 
 @contextmanager
-def opened(root: Path, workspaces: Mapping[str, list[str]], **flags: object) -> Iterator[Corpus]:
+def opened(
+    root: Path, workspaces: Mapping[str, list[str]], **flags: object
+) -> Iterator[Corpus]:
     """The indexed folder under other workspaces. Nothing is indexed here: none of it needs to be."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "settings.toml"
         file.write_text(toml(workspaces), encoding="utf-8")
         usual = {"model.name": "hashing", "search.ngram_dedup_enabled": False}
-        given = usual | {name.replace("__", "."): value for name, value in flags.items()}
+        given = usual | {
+            name.replace("__", "."): value for name, value in flags.items()
+        }
         chosen = load(root, given, {"HOME": "/nonexistent"}, config=file)
     with Corpus(root, root / ".tamis", chosen) as corpus:
         yield corpus
@@ -95,14 +105,20 @@ def opened(root: Path, workspaces: Mapping[str, list[str]], **flags: object) -> 
         pytest.param(["docs/api"], under("docs/api"), id="a folder below another"),
         pytest.param(["docs/api/v1"], under("docs/api/v1"), id="deeper"),
         pytest.param(["{root}/docs"], under("docs"), id="absolute"),
-        pytest.param(["{root}/docs/api/"], under("docs/api"), id="absolute with a slash"),
+        pytest.param(
+            ["{root}/docs/api/"], under("docs/api"), id="absolute with a slash"
+        ),
         pytest.param(["{root}/../way-in"], under("docs"), id="absolute through a link"),
         pytest.param(["link"], under("docs/api"), id="a link to a folder"),
         pytest.param(["docs", "src"], under("docs", "src"), id="several"),
         pytest.param(["docs", "docs/api"], under("docs"), id="nested"),
         pytest.param(["docs/api", "docs"], under("docs"), id="nested, the other way"),
-        pytest.param(["docs", "docs", "{root}/docs"], under("docs"), id="the same again"),
-        pytest.param(["docs/api", "src/docs"], under("docs/api", "src/docs"), id="apart"),
+        pytest.param(
+            ["docs", "docs", "{root}/docs"], under("docs"), id="the same again"
+        ),
+        pytest.param(
+            ["docs/api", "src/docs"], under("docs/api", "src/docs"), id="apart"
+        ),
         pytest.param(["."], set(PATHS) - ARCHIVED, id="the root"),
         pytest.param(["{root}"], set(PATHS) - ARCHIVED, id="the root, absolute"),
         pytest.param(["my notes"], under("my notes"), id="a blank"),
@@ -114,7 +130,9 @@ def opened(root: Path, workspaces: Mapping[str, list[str]], **flags: object) -> 
         pytest.param(["docs/a.md"], set(), id="a file"),
         pytest.param(["top.md"], set(), id="a file at the top"),
         pytest.param(["nowhere"], set(), id="nothing"),
-        pytest.param(["nowhere", "docs/api"], under("docs/api"), id="nothing and something"),
+        pytest.param(
+            ["nowhere", "docs/api"], under("docs/api"), id="nothing and something"
+        ),
         pytest.param(["docs/*"], set(), id="no patterns"),
         pytest.param([], set(), id="no folders"),
     ],
@@ -130,11 +148,14 @@ def test_a_workspace_is_what_lies_below_its_folders(folders, expected, root):
         assert found.stats["original_count"] == len(expected)
         assert found.filter == "workspace:some -archived"
         for limit in (1, 3):
-            assert len(corpus.search("alpha", workspace="some", limit=limit).results) == min(
-                limit, len(expected)
-            )
+            assert len(
+                corpus.search("alpha", workspace="some", limit=limit).results
+            ) == min(limit, len(expected))
         assert paths(corpus.search("alpha workspace:some", limit=100)) == expected
-        assert paths(corpus.search("alpha", filter="workspace:some", limit=100)) == expected
+        assert (
+            paths(corpus.search("alpha", filter="workspace:some", limit=100))
+            == expected
+        )
         rest = paths(corpus.search("alpha -workspace:some", limit=100))
         assert rest == set(PATHS) - expected - ARCHIVED
 
@@ -149,7 +170,9 @@ def test_a_workspace_and_archived_files(root):
 
 def test_missing_folders_are_said(root):
     """C87, R003-029: no fault, no results from there, and a hint that names the folder."""
-    with opened(root, {"some": ["docs/api", "nowhere", "docs/a.md"], "good": ["docs"]}) as corpus:
+    with opened(
+        root, {"some": ["docs/api", "nowhere", "docs/a.md"], "good": ["docs"]}
+    ) as corpus:
         found = corpus.search("alpha", workspace="some")
         assert paths(found) == under("docs/api")
         assert [hint for hint in found.hints if "nowhere" in hint and "some" in hint]
@@ -159,7 +182,9 @@ def test_missing_folders_are_said(root):
 
 
 def test_a_folder_that_comes_later(tmp_path):
-    root = write_files(tmp_path, {"a.md": "alpha", "tamis.toml": toml({"later": ["new"]})})
+    root = write_files(
+        tmp_path, {"a.md": "alpha", "tamis.toml": toml({"later": ["new"]})}
+    )
     with open_corpus(root) as corpus:
         assert ask(corpus, "later") == set()
         write_files(root, {"new/b.md": "alpha beta"})
@@ -177,12 +202,20 @@ def test_names_have_no_case(root):
             found = corpus.search("alpha", workspace=name, limit=100)
             assert paths(found) == under("docs/api")
             assert found.filter == 'workspace:"Docs API" -archived'
-        assert paths(corpus.search('alpha workspace:"docs api"', limit=100)) == under("docs/api")
+        assert paths(corpus.search('alpha workspace:"docs api"', limit=100)) == under(
+            "docs/api"
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("dosc", "docs"), ("source", "sources"), ("docs/api", "docs"), ("zzz", None), ("*", None)],
+    [
+        ("dosc", "docs"),
+        ("source", "sources"),
+        ("docs/api", "docs"),
+        ("zzz", None),
+        ("*", None),
+    ],
 )
 def test_an_unknown_name_is_an_error_that_lists_the_names(name, near, root):
     """C87, R003-029: never everything, never silence."""
@@ -215,11 +248,15 @@ def test_a_name_is_text(wrong, root):
 
 
 @pytest.mark.parametrize(
-    "folder", ["..", "../outside", "/elsewhere", "{root}/../outside", "docs/../../outside"]
+    "folder",
+    ["..", "../outside", "/elsewhere", "{root}/../outside", "docs/../../outside"],
 )
 def test_a_folder_outside_the_root_is_a_bad_setting(folder, root):
     """A workspace that could never hold a file is a mistake in the settings, and said with its reason."""
-    with pytest.raises(BadSetting) as caught, opened(root, {"out": [folder.format(root=root)]}):
+    with (
+        pytest.raises(BadSetting) as caught,
+        opened(root, {"out": [folder.format(root=root)]}),
+    ):
         pass
     assert "workspaces" in caught.value.message and "outside" in caught.value.message
     assert caught.value.hint
@@ -234,7 +271,17 @@ def test_the_command_line_says_the_same(root, tmp_path, monkeypatch, capsys):
     def run(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            main(["search", "alpha", str(root), "--config", str(config), "--json", *arguments])
+            main(
+                [
+                    "search",
+                    "alpha",
+                    str(root),
+                    "--config",
+                    str(config),
+                    "--json",
+                    *arguments,
+                ]
+            )
         shown = capsys.readouterr()
         return int(end.value.code or 0), shown.out, shown.err
 
@@ -267,7 +314,9 @@ def test_changed_settings_are_no_reason_to_index(tmp_path):
     root = write_files(tmp_path, TEXTS | {"tamis.toml": toml({"some": ["docs"]})})
     with open_corpus(root, **OUTSIDE_CONFIG) as corpus:
         assert ask(corpus, "some") == under("docs")
-    (root / "tamis.toml").write_text(toml({"some": ["src"], "more": ["docs2"]}), encoding="utf-8")
+    (root / "tamis.toml").write_text(
+        toml({"some": ["src"], "more": ["docs2"]}), encoding="utf-8"
+    )
     chosen = settings_of(root, **OUTSIDE_CONFIG)
     with Corpus(root, root / ".tamis", chosen) as corpus:
         assert ask(corpus, "some") == under("src")
@@ -282,7 +331,9 @@ def test_no_workspace_is_no_filter(root):
         assert paths(plain) == set(PATHS) - ARCHIVED
         assert plain.filter == "-archived"
         named = corpus.search("alpha", limit=100, workspace=None)
-        assert named.to_dict() | {"timings_ms": 0} == plain.to_dict() | {"timings_ms": 0}
+        assert named.to_dict() | {"timings_ms": 0} == plain.to_dict() | {
+            "timings_ms": 0
+        }
 
 
 # --- How: before or after scoring ------------------------------------------------------------------------
@@ -291,14 +342,20 @@ WAYS = ("native", "qdrant", "post", "hybrid")
 WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache")
 FOLDERS = ("", "in/", "in/deep/", "out/", "inner/")
 files = st.dictionaries(
-    st.builds(lambda folder, stem: f"{folder}{stem}.md", st.sampled_from(FOLDERS), st.sampled_from("abcdef")),
+    st.builds(
+        lambda folder, stem: f"{folder}{stem}.md",
+        st.sampled_from(FOLDERS),
+        st.sampled_from("abcdef"),
+    ),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join),
     min_size=1,
     max_size=16,
 )
 questions = st.fixed_dictionaries(
     {
-        "query": st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=3).map(" ".join),
+        "query": st.lists(
+            st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=3
+        ).map(" ".join),
         "limit": st.sampled_from((1, 2, 5, 40)),
         "min_score": st.sampled_from((None, 0.5, 0.9)),
         "max_chunks_per_doc": st.sampled_from((None, 1)),
@@ -311,7 +368,11 @@ questions = st.fixed_dictionaries(
 def essence(found: Found) -> dict[str, Any]:
     """The answer but for the work that went into it."""
     answer = found.to_dict()
-    stats = {name: count for name, count in answer["stats"].items() if name != "scanned_chunks"}
+    stats = {
+        name: count
+        for name, count in answer["stats"].items()
+        if name != "scanned_chunks"
+    }
     return answer | {"stats": stats, "timings_ms": {}}
 
 
@@ -332,24 +393,38 @@ def test_every_way_gives_the_same_answer(texts, folders, asked):
     passages, scores to the last bit, order and counts; they differ in the rows they look at."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
-        small = {"chunking__min_chars": 0, "chunking__max_chars": 100, "chunking__overlap_chars": 20}
+        small = {
+            "chunking__min_chars": 0,
+            "chunking__max_chars": 100,
+            "chunking__overlap_chars": 20,
+        }
         with open_in_steps(root, texts, **small) as corpus:
             chunks = corpus.status().index.chunks
         for question in asked:
             found = {}
             for way in WAYS:
-                with opened(root, {"w": folders}, search__workspace_filtering=way, **small) as corpus:
+                with opened(
+                    root, {"w": folders}, search__workspace_filtering=way, **small
+                ) as corpus:
                     found[way] = corpus.search(**question, workspace="w")
             first = essence(found["native"])
             for way in WAYS[1:]:
                 assert essence(found[way]) == first, way
-            scanned = {way: answer.stats["scanned_chunks"] for way, answer in found.items()}
-            rounds = scanned["post"] // chunks  # lanes are asked again, deeper, when much was dropped
+            scanned = {
+                way: answer.stats["scanned_chunks"] for way, answer in found.items()
+            }
+            rounds = (
+                scanned["post"] // chunks
+            )  # lanes are asked again, deeper, when much was dropped
             inside = found["native"].stats["eligible_documents"]
             assert scanned["post"] == rounds * chunks and rounds >= 1
             assert scanned["native"] == scanned["qdrant"] <= scanned["post"]
             assert scanned["native"] < scanned["post"] or inside == len(texts)
-            assert scanned["native"] <= scanned["hybrid"] <= scanned["native"] + scanned["post"]
+            assert (
+                scanned["native"]
+                <= scanned["hybrid"]
+                <= scanned["native"] + scanned["post"]
+            )
 
 
 @pytest.fixture(scope="module")
@@ -357,7 +432,10 @@ def many(tmp_path_factory) -> Path:
     """A hundred files of one passage: ten in `in`, and twelve in `twelve`."""
     names = [f"in/{n}.md" for n in range(10)] + [f"twelve/{n}.md" for n in range(12)]
     names += [f"out/{n}.md" for n in range(78)]
-    root = write_files(tmp_path_factory.mktemp("many").resolve(), {name: f"alpha {name}" for name in names})
+    root = write_files(
+        tmp_path_factory.mktemp("many").resolve(),
+        {name: f"alpha {name}" for name in names},
+    )
     open_corpus(root).close()
     return root
 
@@ -365,7 +443,9 @@ def many(tmp_path_factory) -> Path:
 SPACES = {"in": ["in"], "twelve": ["twelve"], "all": ["."], "none": []}
 
 
-@pytest.mark.parametrize(("space", "inside"), [("in", 10), ("twelve", 12), ("all", 100), ("none", 0)])
+@pytest.mark.parametrize(
+    ("space", "inside"), [("in", 10), ("twelve", 12), ("all", 100), ("none", 0)]
+)
 def test_native_looks_at_the_workspace_alone(space, inside, many):
     """C89; R003-002, R003-023: a workspace of a tenth is a tenth of the work, of all it is all."""
     for way, rows in (("native", inside), ("qdrant", inside), ("post", 100)):
@@ -375,7 +455,10 @@ def test_native_looks_at_the_workspace_alone(space, inside, many):
             assert len(found.results) == min(5, inside)
             # A question without a workspace is none of its business.
             assert corpus.search("alpha", limit=5).stats["scanned_chunks"] == 100
-            assert corpus.search("alpha", limit=5, under=["in"]).stats["scanned_chunks"] == 10
+            assert (
+                corpus.search("alpha", limit=5, under=["in"]).stats["scanned_chunks"]
+                == 10
+            )
 
 
 @pytest.mark.parametrize(
@@ -395,13 +478,18 @@ def test_when_hybrid_asks_again(threshold, limit, again, many, caplog):
     """C82, C84; R003-017, R003-018, R003-032: fewer than this share of the limit, and it looks at all rows
     too, with a line in the log; that finds nothing new, because nothing was missed."""
     caplog.set_level("DEBUG", "tamis.search")
-    flags = {"search__workspace_filtering": "hybrid", "search__fallback_threshold": threshold}
+    flags = {
+        "search__workspace_filtering": "hybrid",
+        "search__fallback_threshold": threshold,
+    }
     with opened(many, SPACES, **flags) as corpus, opened(many, SPACES) as native:
         found = corpus.search("alpha", workspace="in", limit=limit)
         assert found.stats["scanned_chunks"] == 10 + 100 * again
         said = f"10 results of {limit} wanted: asked again, filtered after"
         assert caplog.messages == ([said] if again else [])
-        assert essence(found) == essence(native.search("alpha", workspace="in", limit=limit))
+        assert essence(found) == essence(
+            native.search("alpha", workspace="in", limit=limit)
+        )
         assert len(found.results) == min(limit, 10)
 
 

@@ -28,7 +28,9 @@ def corpus(tmp_path_factory):
     for file in root.rglob("*.md"):
         os.utime(file, (LONG_AGO, LONG_AGO))
     near = SearchSettings().ngram_dedup_enabled  # as everybody has it
-    with open_corpus(root, model__name="none", search__ngram_dedup_enabled=near) as opened:
+    with open_corpus(
+        root, model__name="none", search__ngram_dedup_enabled=near
+    ) as opened:
         yield opened
 
 
@@ -47,24 +49,35 @@ def line(rank, result, grade):
 
 
 def answer(corpus, question, grades):
-    found = corpus.search(question["text"], filter=question.get("filter", ""), limit=5).results
+    found = corpus.search(
+        question["text"], filter=question.get("filter", ""), limit=5
+    ).results
     asked = f"\n{question['_id']} {question['kind']}: {question['text']}"
     asked += f" [{question['filter']}]\n" if "filter" in question else "\n"
-    lines = [line(rank, one, grades.get(one.path, "-")) for rank, one in enumerate(found, 1)]
+    lines = [
+        line(rank, one, grades.get(one.path, "-")) for rank, one in enumerate(found, 1)
+    ]
     return asked + ("".join(lines) or "  nothing\n")
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_rankings_are_as_written_down(topic, corpus, grades, request):
     asked = [question for question in questions() if topic_of(question) == topic]
-    now = HEAD.format(topic=topic) + "".join(answer(corpus, one, grades[one["_id"]]) for one in asked)
+    now = HEAD.format(topic=topic) + "".join(
+        answer(corpus, one, grades[one["_id"]]) for one in asked
+    )
     file = RANKINGS / f"{topic}.txt"
     if request.config.getoption("--update"):
         file.write_text(now, "utf-8")
     before = file.read_text("utf-8")
     if before != now:
-        changes = difflib.unified_diff(before.splitlines(), now.splitlines(), "before", "now", n=1)
-        pytest.fail("\n".join([f"rankings for {topic} differ", *map(str.rstrip, changes)]), pytrace=False)
+        changes = difflib.unified_diff(
+            before.splitlines(), now.splitlines(), "before", "now", n=1
+        )
+        pytest.fail(
+            "\n".join([f"rankings for {topic} differ", *map(str.rstrip, changes)]),
+            pytrace=False,
+        )
 
 
 def test_there_is_a_file_for_each_topic_and_no_other(request):

@@ -2,7 +2,6 @@
 
 import ast
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,65 +17,43 @@ LAYERS = (
     {
         "model",
         "errors",
-        "languages",
         "text",
-        "identifiers",
-        "links",
-        "gitignore",
-        "wildmatch",
-        "filters",
         "query",
+        "gitignore",
         "settings",
         "progress",
         "failpoints",
     },
-    {"ingest", "models", "engine"},
-    {"plan", "build", "fill", "search", "vocabulary"},
-    {
-        "configuration",
-        "corpus",
-        "arguments",
-        "answers",
-        "survey",
-        "health",
-        "drift",
-        "repair",
-        "status",
-        "passages",
-        "folders",
-        "live",
-        "watch",
-        "roots",
-        "browse",
-        "clients",
-        "migrate",
-    },
+    {"ingest", "models", "configuration"},
+    {"index", "search"},
+    {"request", "response", "corpus"},
+    {"live", "clients"},
     {"measure"},
-    {"doors"},
+    {"cli", "server"},
 )
 ENTRANCES = {"__init__", "__main__"}  # lead to whatever they open
 
 # Which library lives behind which file, so that it can be replaced. numpy is everywhere.
 LIBRARIES = {
-    "sqlite3": "tamis/engine/embedded/store.py",
-    "simsimd": "tamis/engine/embedded/vectors.py",
-    "fcntl": "tamis/engine/embedded/lock.py",
+    "sqlite3": "tamis/index/embedded/database.py",
+    "simsimd": "tamis/index/embedded/vectors.py",
+    "fcntl": "tamis/index/embedded/lock.py",
     "onnxruntime": "tamis/models/encoder.py",
     "tokenizers": "tamis/models/encoder.py",
-    "Stemmer": "tamis/text.py",
-    "watchfiles": "tamis/ingest/notices.py",
-    "yaml": "tamis/ingest/frontmatter.py",
-    "pyromark": "tamis/ingest/markdown.py",
-    "tree_sitter": "tamis/ingest/grammars.py",
-    "rich": "tamis/doors/progress.py",
+    "Stemmer": "tamis/text/words.py",
+    "watchfiles": "tamis/live/notices.py",
+    "yaml": "tamis/ingest/documents/frontmatter.py",
+    "pyromark": "tamis/ingest/documents/markdown.py",
+    "tree_sitter": "tamis/ingest/code/grammars.py",
+    "rich": "tamis/cli/terminal.py",
     "matplotlib": "tamis/measure/plot.py",
-    "mcp": "tamis/doors/mcp.py",
-    "mcp_types": "tamis/doors/mcp.py",
-    "anyio": "tamis/doors/mcp.py",
-    "uvicorn": "tamis/doors/listen.py",
-    "qdrant_client": "tamis/engine/qdrant/client.py",
-    "starlette": "tamis/doors/http.py",
-    "nh3": "tamis/doors/html.py",
+    "mcp": "tamis/server/mcp.py",
+    "mcp_types": "tamis/server/mcp.py",
+    "anyio": "tamis/server/mcp.py",
+    "uvicorn": "tamis/server/run.py",
+    "qdrant_client": "tamis/index/qdrant/client.py",
+    "starlette": "tamis/server/http.py",
+    "nh3": "tamis/server/html.py",
 }
 # A database of its own that an index does not need, and that the engine need not know.
 APART = {"sqlite3": ("tamis/models/cache.py",)}
@@ -136,13 +113,19 @@ def layer_of(part: str) -> int:
 
 
 def own_imports(file: Path) -> set[str]:
-    return {part_of(module) for module, _ in imports(file) if module.split(".")[0] == "tamis"}
+    return {
+        part_of(module)
+        for module, _ in imports(file)
+        if module.split(".")[0] == "tamis"
+    }
 
 
 def test_every_module_has_its_layer():
     for file in files():
         part = part_of(name_of(file))
-        assert part in ENTRANCES or any(part in parts for parts in LAYERS), f"{part}: give it a layer above"
+        assert part in ENTRANCES or any(part in parts for parts in LAYERS), (
+            f"{part}: give it a layer above"
+        )
     known = {part_of(name_of(file)) for file in files()}
     assert set().union(*LAYERS) <= known, "a layer names a module that is gone"
 
@@ -153,37 +136,42 @@ def test_lower_never_imports_higher(file):
     if part in ENTRANCES:
         return
     for other in own_imports(file) - ENTRANCES:
-        assert layer_of(other) <= layer_of(part), f"{part} imports {other}, which is above it"
+        assert layer_of(other) <= layer_of(part), (
+            f"{part} imports {other}, which is above it"
+        )
 
 
-def test_build_and_search_never_import_each_other():
-    """Nor through anything between them."""
-    reached: dict[str, set[str]] = defaultdict(set)
-    for file in files():
-        reached[part_of(name_of(file))] |= own_imports(file)
-    for start, forbidden in (("build", "search"), ("search", "build")):
-        seen, waiting = set(), [start]
-        while waiting:
-            part = waiting.pop()
-            if part not in seen:
-                seen.add(part)
-                waiting += reached[part] - ENTRANCES
-        assert forbidden not in seen
-
-
-def test_the_three_sides_do_not_know_each_other():
-    """Files, models and rows meet in `build` and `search` only."""
+def test_index_and_search_meet_in_the_protocol():
+    """The query path knows an engine by its protocol; the indexing path knows nothing of searching."""
     for file in files():
         part = part_of(name_of(file))
-        if part in LAYERS[1]:
-            assert not (own_imports(file) & LAYERS[1]) - {part}, name_of(file)
+        for module, _ in imports(file):
+            if part == "index":
+                assert not module.startswith("tamis.search"), name_of(file)
+            if part == "search" and module.startswith("tamis.index"):
+                assert module.startswith("tamis.index.protocol."), name_of(file)
+
+
+def test_files_models_and_engines_do_not_know_each_other():
+    """They meet in `index/build.py` and its neighbours, and in `search/`, only."""
+    for file in files():
+        name = name_of(file)
+        others = own_imports(file)
+        if name.startswith("tamis.ingest"):
+            assert not others & {"models", "index"}, name
+        if name.startswith("tamis.models"):
+            assert not others & {"ingest", "index"}, name
+        if name.startswith(
+            ("tamis.index.embedded", "tamis.index.qdrant", "tamis.index.protocol")
+        ):
+            assert not others & {"ingest", "models"}, name
 
 
 def test_nothing_imports_a_door():
     for file in files():
         part = part_of(name_of(file))
-        if part not in {"doors", "__main__"}:
-            assert "doors" not in own_imports(file), name_of(file)
+        if part not in {"cli", "server", "__main__"}:
+            assert not own_imports(file) & {"cli", "server"}, name_of(file)
 
 
 def test_there_is_no_circle():
@@ -194,8 +182,12 @@ def test_there_is_no_circle():
         targets = set()
         for imported, when in imports(file):
             if when == "early" and imported.startswith("tamis"):
-                targets.add(imported if imported in modules else imported.rpartition(".")[0])
-        edges[name] = {target for target in targets if target in modules and target != name}
+                targets.add(
+                    imported if imported in modules else imported.rpartition(".")[0]
+                )
+        edges[name] = {
+            target for target in targets if target in modules and target != name
+        }
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
@@ -213,30 +205,46 @@ def users_of(library: str) -> list[str]:
     return [
         file.relative_to(SOURCE).as_posix()
         for file in files()
-        if any(module.split(".")[0] == library and when != "types" for module, when in imports(file))
+        if any(
+            module.split(".")[0] == library and when != "types"
+            for module, when in imports(file)
+        )
     ]
 
 
 @pytest.mark.parametrize("library", sorted(LIBRARIES))
 def test_one_library_lives_behind_one_file(library):
-    assert [file for file in users_of(library) if file not in APART.get(library, ())] == [LIBRARIES[library]]
+    assert [
+        file for file in users_of(library) if file not in APART.get(library, ())
+    ] == [LIBRARIES[library]]
 
 
-def test_click_lives_in_the_doors():
+def test_click_lives_in_the_command_line():
     assert users_of("click")
-    assert all(file.startswith("tamis/doors/") for file in users_of("click"))
+    assert all(file.startswith("tamis/cli/") for file in users_of("click"))
 
 
 def test_every_library_is_accounted_for():
     outside = {
         module.split(".")[0] for file in files() for module, _ in imports(file)
     } - sys.stdlib_module_names  # fmt: skip
-    assert outside == {"tamis", "numpy", "click"} | (set(LIBRARIES) - sys.stdlib_module_names)
+    assert outside == {"tamis", "numpy", "click"} | (
+        set(LIBRARIES) - sys.stdlib_module_names
+    )
 
 
 def test_nothing_asks_a_network():
     """R002-001, R002-005, C54: not even by accident."""
-    for library in ("socket", "ssl", "http", "urllib", "requests", "httpx", "asyncio", "huggingface_hub"):
+    for library in (
+        "socket",
+        "ssl",
+        "http",
+        "urllib",
+        "requests",
+        "httpx",
+        "asyncio",
+        "huggingface_hub",
+    ):
         assert users_of(library) == [], library
 
 
@@ -244,8 +252,17 @@ def test_names_say_something():
     for file in files():
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
-                assert not any(word in node.name for word in EMPTY_NAMES), f"{name_of(file)}.{node.name}"
-        assert file.stem not in {"utils", "helpers", "common", "base", "core", "misc"}, name_of(file)
+                assert not any(word in node.name for word in EMPTY_NAMES), (
+                    f"{name_of(file)}.{node.name}"
+                )
+        assert file.stem not in {
+            "utils",
+            "helpers",
+            "common",
+            "base",
+            "core",
+            "misc",
+        }, name_of(file)
 
 
 def test_values_are_frozen():
@@ -269,4 +286,6 @@ def test_no_error_is_swallowed():
                 kind = ast.unparse(node.type) if node.type else ""
                 assert kind, f"{name_of(file)}: a bare except"
                 silent = all(isinstance(each, ast.Pass) for each in node.body)
-                assert not (silent and kind in ("Exception", "BaseException")), name_of(file)
+                assert not (silent and kind in ("Exception", "BaseException")), name_of(
+                    file
+                )

@@ -11,7 +11,7 @@ import pytest
 
 import tamis
 from conftest import load_script, open_corpus, write_files
-from tamis.doors.cli import cli
+from tamis.cli.main import cli
 from tamis.settings import ENVIRONMENT_NAMES, all_keys, environment_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,11 @@ def test_every_variable_is_documented(variable):
 @pytest.mark.parametrize("name", sorted(cli.commands))
 def test_every_command_and_option_is_documented(name):
     text = text_of("docs/cli.md")
-    match = re.search(rf"^## `?tamis {re.escape(name)}`?$(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    match = re.search(
+        rf"^## `?tamis {re.escape(name)}`?$(.*?)(?=^## |\Z)",
+        text,
+        re.DOTALL | re.MULTILINE,
+    )
     assert match, f"docs/cli.md has no section on tamis {name}"
     for parameter in cli.commands[name].params:
         if isinstance(parameter, click.Option):
@@ -49,7 +53,9 @@ def test_every_command_and_option_is_documented(name):
 
 
 def test_no_command_is_documented_that_is_not_there():
-    documented = set(re.findall(r"^## `?tamis ([\w-]+)`?$", text_of("docs/cli.md"), re.MULTILINE))
+    documented = set(
+        re.findall(r"^## `?tamis ([\w-]+)`?$", text_of("docs/cli.md"), re.MULTILINE)
+    )
     assert documented == set(cli.commands)
 
 
@@ -76,7 +82,9 @@ def test_every_keyword_of_a_search_is_documented():
         assert parameter == "self" or parameter in text, parameter
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "src").rglob("*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "src").rglob("*.py")), ids=lambda file: file.stem
+)
 def test_every_module_says_what_it_is(file):
     assert ast.get_docstring(ast.parse(file.read_text("utf-8"))), file
 
@@ -84,12 +92,16 @@ def test_every_module_says_what_it_is(file):
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"[a-z]+:|#", target):
-            assert (page.parent / target.split("#")[0]).exists(), f"{page.name}: {target}"
+            assert (page.parent / target.split("#")[0]).exists(), (
+                f"{page.name}: {target}"
+            )
 
 
 def test_the_requirements_are_what_the_tests_say():
@@ -105,26 +117,47 @@ def test_the_requirements_are_what_the_tests_say():
 
 def headings_of(page: str) -> set[str]:
     text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
-    return {line.lstrip("#").strip().replace("`", "") for line in text.splitlines() if line.startswith("#")}
+    return {
+        line.lstrip("#").strip().replace("`", "")
+        for line in text.splitlines()
+        if line.startswith("#")
+    }
 
 
-@pytest.mark.parametrize("line", REQUIREMENTS.table("settled.tsv"), ids=lambda line: line["row"])
+@pytest.mark.parametrize(
+    "line", REQUIREMENTS.table("settled.tsv"), ids=lambda line: line["row"]
+)
 def test_what_settles_a_row_is_there(line):
     """A row that exists and that no test holds, one way, places that exist, and words about it."""
     assert line["row"] in {row["row"] for row in REQUIREMENTS.table("rows.tsv")}
-    assert line["row"] not in PROOFS, "a test holds it: take the line out of tools/settled.tsv"
+    assert line["row"] not in PROOFS, (
+        "a test holds it: take the line out of tools/settled.tsv"
+    )
     assert line["how"] in {"benchmark", "decision", "docs"}
     assert line["what"].endswith((".", ")"))
     places = REQUIREMENTS.places(line)
     for path, heading in places:
         assert (ROOT / path).is_file(), path
         text = text_of(path)
-        assert not heading or heading in (headings_of(text) if path.endswith(".md") else text), heading
+        assert not heading or heading in (
+            headings_of(text) if path.endswith(".md") else text
+        ), heading
     if line["how"] == "benchmark":
-        pages = [text_of(path) for path, heading in places if heading and path.startswith("docs/")]
-        scripts = [path for path, _ in places if path.startswith(("benchmarks/", "src/tamis/measure/"))]
+        pages = [
+            text_of(path)
+            for path, heading in places
+            if heading and path.startswith("docs/")
+        ]
+        scripts = [
+            path
+            for path, _ in places
+            if path.startswith(("benchmarks/", "src/tamis/measure/"))
+        ]
         assert pages and scripts
-        assert all(path.startswith("src/") or any(path in page for page in pages) for path in scripts)
+        assert all(
+            path.startswith("src/") or any(path in page for page in pages)
+            for path in scripts
+        )
 
 
 def test_a_row_is_settled_once_and_every_row_a_test_carries_exists():
@@ -136,12 +169,30 @@ def test_a_row_is_settled_once_and_every_row_a_test_carries_exists():
 def test_leaving_files_out_is_documented(tmp_path):
     """R000-060, R000-084: the filter in the picture of the search, examples of every form of a path that do
     what they say, and the argument wherever there are arguments."""
-    assert re.search(r"search: +text \+ filter ─ allowed rows ─┬", text_of("ARCHITECTURE.md"))
-    for page in ("README.md", "docs/search.md", "docs/mcp.md", "docs/http.md", "docs/python.md"):
+    assert re.search(
+        r"search: +text \+ filter ─ allowed rows ─┬", text_of("ARCHITECTURE.md")
+    )
+    for page in (
+        "README.md",
+        "docs/search.md",
+        "docs/mcp.md",
+        "docs/http.md",
+        "docs/python.md",
+    ):
         assert "excluded_files" in text_of(page), page
     assert "--exclude-file" in text_of("docs/cli.md")
-    shown = re.findall(r"^tamis search .* --exclude-file (\S+)  +#", text_of("docs/search.md"), re.MULTILINE)
-    files = ("README.md", "docs/README.md", "docs/api.md", "docs/api.rst", "docs/guide/api.md")
+    shown = re.findall(
+        r"^tamis search .* --exclude-file (\S+)  +#",
+        text_of("docs/search.md"),
+        re.MULTILINE,
+    )
+    files = (
+        "README.md",
+        "docs/README.md",
+        "docs/api.md",
+        "docs/api.rst",
+        "docs/guide/api.md",
+    )
     left_out = {
         "README.md": {"README.md", "docs/README.md"},
         "docs/api.md": {"docs/api.md"},
@@ -150,12 +201,16 @@ def test_leaving_files_out_is_documented(tmp_path):
         "docs/api": {"docs/api.md", "docs/api.rst"},
     }
     assert shown == list(left_out)
-    root = write_files(tmp_path / "project", {path: f"refunds of {path}" for path in files})
+    root = write_files(
+        tmp_path / "project", {path: f"refunds of {path}" for path in files}
+    )
     with open_corpus(root, model__name="none") as corpus:
         for written, gone in left_out.items():
             given = written.replace("~/project", str(root))  # as a shell does it
             found = corpus.search("refunds", limit=50, excluded_files=[given])
-            assert {result.path for result in found.results} == set(files) - gone, written
+            assert {result.path for result in found.results} == set(files) - gone, (
+                written
+            )
 
 
 def test_the_reference_is_what_the_code_says():

@@ -18,7 +18,7 @@ HEAVY = (
 SPY = """
 import json, sys
 sys.argv = {arguments!r}
-from tamis.doors.cli import main
+from tamis.cli.main import main
 code = None
 try:
     main()
@@ -36,13 +36,19 @@ class Wall(socket.socket):
 socket.socket = Wall
 socket.create_connection = socket.getaddrinfo = wall
 sys.addaudithook(lambda event, _: wall() if event.startswith("socket.") else None)
-from tamis.doors.cli import main
+from tamis.cli.main import main
 main()
 """
 
 
-def python(script: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TAMIS_")}
+def python(
+    script: str, *arguments: str, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TAMIS_")
+    }
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],
         cwd=folder,
@@ -83,7 +89,9 @@ def test_help_is_light(arguments, tmp_path):
 
 
 def test_importing_tamis_is_light(tmp_path):
-    script = f"import sys, tamis; print([name for name in {HEAVY!r} if name in sys.modules])"
+    script = (
+        f"import sys, tamis; print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
     assert python(script, folder=tmp_path).stdout.strip() == "[]"
 
 
@@ -100,7 +108,12 @@ def test_a_search_without_a_model_loads_none(tmp_path):
 def test_no_command_needs_a_network(model, tmp_path):
     """R002-001, R002-005, C54: index and search behind a wall."""
     write_files(tmp_path, {"a.md": "# Alpha\n\nalpha and beta", "b.md": "gamma"})
-    for arguments in (["index"], ["search", "alpha", "--json"], ["rebuild-index"], ["status"]):
+    for arguments in (
+        ["index"],
+        ["search", "alpha", "--json"],
+        ["rebuild-index"],
+        ["status"],
+    ):
         ran = python(WALL, *arguments, "--model", model, folder=tmp_path)
         assert ran.returncode == 0, ran.stderr
         assert "Traceback" not in ran.stderr
@@ -111,17 +124,26 @@ def test_nothing_is_left_for_a_later_report(tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+    for name in (
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
     folder = write_files(tmp_path / "notes", {"a.md": "# Alpha\n\nalpha and beta"})
     ran = python(WALL, "search", "alpha", "--model", "granite", "--json", folder=folder)
     assert ran.returncode == 0, ran.stderr
-    left = {str(file.relative_to(home).parent) for file in home.rglob("*") if file.is_file()}
+    left = {
+        str(file.relative_to(home).parent) for file in home.rglob("*") if file.is_file()
+    }
     assert left == {".cache/tamis"}
 
 
 def test_the_wall_holds(tmp_path):
-    script = WALL.replace("from tamis.doors.cli import main\nmain()", "socket.getaddrinfo('localhost', 80)")
+    script = WALL.replace(
+        "from tamis.cli.main import main\nmain()", "socket.getaddrinfo('localhost', 80)"
+    )
     assert "the network was asked for" in python(script, folder=tmp_path).stderr
 
 
@@ -129,7 +151,7 @@ def test_threads_and_connections_are_closed(tmp_path):
     """A search leaves no warning behind: every file it opened is closed again."""
     write_files(tmp_path, {"a.md": "alpha"})
     script = (
-        "import sys; from tamis.doors.cli import main\n"
+        "import sys; from tamis.cli.main import main\n"
         "sys.argv = ['tamis', 'search', 'alpha', '--model', 'hashing', '-q']\n"
         "main()"
     )
@@ -148,8 +170,8 @@ LISTING = """
 import sys, anyio
 from pathlib import Path
 from mcp import Client
-from tamis.folders import served
-from tamis.doors.mcp import Desk, make_server
+from tamis.live.folders import served
+from tamis.server.mcp import Desk, make_server
 
 async def run():
     folders = served([sys.argv[1]], model="granite")
@@ -176,5 +198,7 @@ def test_a_server_lists_its_tools_before_it_loads_an_index(tmp_path):
         "watchfiles",
     }  # by the protocol's SDK
     heavy = tuple(name for name in HEAVY if name not in brought)
-    ran = python(LISTING.replace("{heavy!r}", repr(heavy)), str(tmp_path), folder=tmp_path)
+    ran = python(
+        LISTING.replace("{heavy!r}", repr(heavy)), str(tmp_path), folder=tmp_path
+    )
     assert ran.stdout.strip() == "[]", ran.stderr

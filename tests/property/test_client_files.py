@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 from tamis.clients import jsonc, toml
 
 PLACE = ("mcpServers", "tamis")
-ENTRY = {"command": "/opt/tämis/bin/tamis", "args": ["mcp", "--root", '/a "b" \\ {c}, // d']}
+ENTRY = {
+    "command": "/opt/tämis/bin/tamis",
+    "args": ["mcp", "--root", '/a "b" \\ {c}, // d'],
+}
 OTHER = {"command": "tamis", "args": ["mcp"]}
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
-keys = st.sampled_from(["a", "b", 'q"', "mcp", "//", "/*", "}", ",", "mcpServers"]) | words
+keys = (
+    st.sampled_from(["a", "b", 'q"', "mcp", "//", "/*", "}", ",", "mcpServers"]) | words
+)
 leaves = st.none() | st.booleans() | st.integers(-9, 9) | words
 
 
@@ -21,9 +26,13 @@ def objects_of(inner):
     return st.dictionaries(keys, inner, max_size=3)
 
 
-values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | objects_of(inner), max_leaves=6)
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | objects_of(inner), max_leaves=6
+)
 
-servers = objects_of(objects_of(leaves)).map(lambda found: {k: v for k, v in found.items() if k != "tamis"})
+servers = objects_of(objects_of(leaves)).map(
+    lambda found: {k: v for k, v in found.items() if k != "tamis"}
+)
 documents = st.builds(
     lambda others, mine: {k: v for k, v in others.items() if k != "mcpServers"} | mine,
     objects_of(values),
@@ -36,15 +45,28 @@ def written(draw, document):
     """A value as somebody may have written it: any layout, comments anywhere, commas at the end."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     spaces = ["", " ", newline, f"{newline}\t", f"{newline}    "]
-    comments = [f'// }} , "x"{newline}', "/* , } ] */", f"/* two{newline}lines */", f"  // x{newline}"]
+    comments = [
+        f'// }} , "x"{newline}',
+        "/* , } ] */",
+        f"/* two{newline}lines */",
+        f"  // x{newline}",
+    ]
     gaps = st.lists(st.sampled_from([*spaces, *comments]), max_size=2).map("".join)
 
     def put(value):
         if isinstance(value, dict):
-            items = [f"{gap()}{json.dumps(k)}{gap()}:{gap()}{put(v)}{gap()}" for k, v in value.items()]
+            items = [
+                f"{gap()}{json.dumps(k)}{gap()}:{gap()}{put(v)}{gap()}"
+                for k, v in value.items()
+            ]
             return "{" + listed(items) + gap() + "}"
         if isinstance(value, list):
-            return "[" + listed([gap() + put(each) + gap() for each in value]) + gap() + "]"
+            return (
+                "["
+                + listed([gap() + put(each) + gap() for each in value])
+                + gap()
+                + "]"
+            )
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
 
     def gap():
@@ -56,11 +78,15 @@ def written(draw, document):
     return draw(st.sampled_from(["", "\ufeff"])) + gap() + put(document) + gap()
 
 
-texts = documents.flatmap(lambda document: st.tuples(st.just(document), written(document)))
+texts = documents.flatmap(
+    lambda document: st.tuples(st.just(document), written(document))
+)
 laid_out = documents.flatmap(
     lambda document: st.tuples(
         st.just(document),
-        st.sampled_from([None, 2, "\t"]).map(lambda indent: json.dumps(document, indent=indent)),
+        st.sampled_from([None, 2, "\t"]).map(
+            lambda indent: json.dumps(document, indent=indent)
+        ),
     )
 )
 
@@ -76,7 +102,9 @@ def test_an_entry_is_put_in_and_nothing_else_changes(case):
     document, text = case
     assert jsonc.read(text) == document
     changed = jsonc.put(text, PLACE, ENTRY)
-    expected = document | {"mcpServers": document.get("mcpServers", {}) | {"tamis": ENTRY}}
+    expected = document | {
+        "mcpServers": document.get("mcpServers", {}) | {"tamis": ENTRY}
+    }
     assert jsonc.read(changed) == expected
     assert is_within(text, changed), "only insertions"
     assert comments_of(changed) == comments_of(text)
@@ -84,7 +112,11 @@ def test_an_entry_is_put_in_and_nothing_else_changes(case):
 
 
 def comments_of(text):
-    return [match[0] for match in jsonc._STRINGS_AND_COMMENTS.finditer(text) if match[0][0] == "/"]
+    return [
+        match[0]
+        for match in jsonc._STRINGS_AND_COMMENTS.finditer(text)
+        if match[0][0] == "/"
+    ]
 
 
 @given(texts | laid_out)
@@ -142,9 +174,13 @@ def test_a_table_is_put_in_and_taken_out_again(parts, newline, ended):
     except tomllib.TOMLDecodeError:
         assume(False)
     changed = toml.put(text, "mcp_servers", "tamis", ENTRY)
-    expected = document | {"mcp_servers": document.get("mcp_servers", {}) | {"tamis": ENTRY}}
+    expected = document | {
+        "mcp_servers": document.get("mcp_servers", {}) | {"tamis": ENTRY}
+    }
     assert tomllib.loads(changed) == expected
     assert changed.startswith(text)
     assert toml.put(changed, "mcp_servers", "tamis", ENTRY) == changed
     back = toml.remove(changed, "mcp_servers", "tamis")
-    assert back == text or (not text.endswith("\n") and back.removesuffix("\n").removesuffix("\r") == text)
+    assert back == text or (
+        not text.endswith("\n") and back.removesuffix("\n").removesuffix("\r") == text
+    )

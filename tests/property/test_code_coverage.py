@@ -11,33 +11,46 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tamis.ingest import code
-from tamis.ingest.code import code_parts
-from tamis.ingest.grammars import GRAMMARS
+from tamis.ingest.code import chunks
+from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.grammars import GRAMMARS
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.languages import CODE_LANGUAGE
 from tamis.model import Chunk, Document
 from tamis.settings import ChunkingSettings
+from tamis.text.languages import CODE_LANGUAGE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 from test_code import EXTENSION, SOURCES
 
 LAW = settings(
-    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None,
+    derandomize=True,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 DEFAULT = ChunkingSettings()
-EACH = ChunkingSettings(min_chars=0, max_chars=100, overlap_chars=0)  # nothing is joined
+EACH = ChunkingSettings(
+    min_chars=0, max_chars=100, overlap_chars=0
+)  # nothing is joined
 PARENTS = ChunkingSettings(parents=True)
 SMALL_PARENTS = ChunkingSettings(
-    parents=True, parent_min_chars=100, parent_max_chars=200, child_min_chars=20, child_max_chars=100
+    parents=True,
+    parent_min_chars=100,
+    parent_max_chars=200,
+    child_min_chars=20,
+    child_max_chars=100,
 )
-SIZES = st.sampled_from([DEFAULT, EACH, ChunkingSettings(100, 100, 50), PARENTS, SMALL_PARENTS])
+SIZES = st.sampled_from(
+    [DEFAULT, EACH, ChunkingSettings(100, 100, 50), PARENTS, SMALL_PARENTS]
+)
 _TEXT = re.compile(r"\S")
 
 
 def document(text: str, language: str, sizes: ChunkingSettings) -> Document:
-    return parse(Source(f"a/b{EXTENSION[language]}", text, b"", 1, 0, 0, 0, 0), sizes)[0]
+    return parse(Source(f"a/b{EXTENSION[language]}", text, b"", 1, 0, 0, 0, 0), sizes)[
+        0
+    ]
 
 
 def line_starts(text: str) -> list[int]:
@@ -101,7 +114,10 @@ def test_the_law_for_the_table(language, sizes):
     check(SOURCES[language] * 3, language, sizes)
 
 
-REAL = [path.read_text("utf-8") for path in sorted(Path(code.__file__).parent.glob("*.py"))]
+REAL = [
+    path.read_text("utf-8")
+    for path in sorted(Path(chunks.__file__).parent.glob("*.py"))
+]
 
 
 @pytest.mark.parametrize("sizes", [DEFAULT, PARENTS], ids=range(2))
@@ -113,12 +129,32 @@ def test_the_law_for_our_own_source(sizes):
 # Source that is made of whole definitions, and so parses
 
 BODIES = {
-    "python": ("def {}(a):\n    return a\n\n", "class {}:\n    x = 1\n    def f(self): pass\n", "{} = 1\n"),
-    "javascript": ("function {}(a) {{ return a; }}\n", "class {} {{\n  f() {{}}\n}}\n", "const {} = 1;\n"),
-    "go": ("func {}(a int) int {{\n\treturn a\n}}\n\n", "type {} struct {{\n\ta int\n}}\n", "const {} = 1\n"),
+    "python": (
+        "def {}(a):\n    return a\n\n",
+        "class {}:\n    x = 1\n    def f(self): pass\n",
+        "{} = 1\n",
+    ),
+    "javascript": (
+        "function {}(a) {{ return a; }}\n",
+        "class {} {{\n  f() {{}}\n}}\n",
+        "const {} = 1;\n",
+    ),
+    "go": (
+        "func {}(a int) int {{\n\treturn a\n}}\n\n",
+        "type {} struct {{\n\ta int\n}}\n",
+        "const {} = 1\n",
+    ),
     "rust": ("fn {}() {{}}\n\n", "struct {} {{ a: i32 }}\n", "const {}: i32 = 1;\n"),
-    "java": ("class {} {{\n  int f() {{ return 1; }}\n}}\n", "interface {} {{ void g(); }}\n", "// {}\n"),
-    "c": ("int {}(int a) {{ return a; }}\n", "struct {} {{ int a; }};\n", "#define {} 1\n"),
+    "java": (
+        "class {} {{\n  int f() {{ return 1; }}\n}}\n",
+        "interface {} {{ void g(); }}\n",
+        "// {}\n",
+    ),
+    "c": (
+        "int {}(int a) {{ return a; }}\n",
+        "struct {} {{ int a; }};\n",
+        "#define {} 1\n",
+    ),
     "ruby": ("def {}(a)\n  a\nend\n", "class {}\n  def f; end\nend\n", "{} = 1\n"),
     "bash": ("{}() {{\n  echo\n}}\n", "# {}\n", "{}=1\n"),
 }
@@ -145,21 +181,37 @@ def programs(draw) -> tuple[str, str, list[str]]:
 def test_the_law_for_programs_and_every_name_once(program, sizes):
     language, text, names = program
     check(text, language, sizes)
-    found = [name for chunk in document(text, language, sizes).chunks for name in chunk.names]
-    assert [name for name in found if name.startswith("NAME_") and "." not in name] == names
+    found = [
+        name for chunk in document(text, language, sizes).chunks for name in chunk.names
+    ]
+    assert [
+        name for name in found if name.startswith("NAME_") and "." not in name
+    ] == names
 
 
 @st.composite
 def mutations(draw) -> tuple[str, str]:
     """Source with parts taken out, doubled and moved."""
     language = draw(st.sampled_from(sorted(SOURCES)))
-    text = draw(st.sampled_from([SOURCES[language], *REAL])) if language == "python" else SOURCES[language]
+    text = (
+        draw(st.sampled_from([SOURCES[language], *REAL]))
+        if language == "python"
+        else SOURCES[language]
+    )
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 80)))
         place = draw(st.integers(0, len(text)))
-        part = draw(st.sampled_from(["", text[start:end], text[start:end] * 2, "{", ")", '"', "\n", "é🌍"]))
-        text = text[:start] + text[end:] if part == "" else text[:place] + part + text[place:]
+        part = draw(
+            st.sampled_from(
+                ["", text[start:end], text[start:end] * 2, "{", ")", '"', "\n", "é🌍"]
+            )
+        )
+        text = (
+            text[:start] + text[end:]
+            if part == ""
+            else text[:place] + part + text[place:]
+        )
     return language, text
 
 
@@ -179,7 +231,11 @@ WORDS = st.sampled_from(
 
 
 @LAW
-@given(st.text() | st.lists(WORDS, max_size=40).map("".join), st.sampled_from(sorted(GRAMMARS)), SIZES)
+@given(
+    st.text() | st.lists(WORDS, max_size=40).map("".join),
+    st.sampled_from(sorted(GRAMMARS)),
+    SIZES,
+)
 @example("# c\n" * 100, "python", PARENTS)
 @example("", "python", PARENTS)
 @example("\t\n \n", "go", DEFAULT)
@@ -192,8 +248,14 @@ def test_the_law_for_any_text(text, language, sizes):
 
 NESTED = [
     *((language, "(", ")") for language in sorted(GRAMMARS)),
-    *((language, "class A { int f() {", "}}") for language in ("cpp", "csharp", "java")),
-    *((language, "function f() {", "}") for language in ("javascript", "tsx", "php", "bash")),
+    *(
+        (language, "class A { int f() {", "}}")
+        for language in ("cpp", "csharp", "java")
+    ),
+    *(
+        (language, "function f() {", "}")
+        for language in ("javascript", "tsx", "php", "bash")
+    ),
 ]
 
 
@@ -203,17 +265,30 @@ def test_ten_thousand_deep(language, opening, closing):
     start = "<?php " if language == "php" else ""
     text = f"{start}{opening * 10_000}{closing * 10_000}"
     made = document(text, language, DEFAULT)
-    check_coverage(text, [chunk for chunk in made.chunks if chunk.chunk_type != "symbols"])
+    check_coverage(
+        text, [chunk for chunk in made.chunks if chunk.chunk_type != "symbols"]
+    )
 
 
 def test_ten_thousand_of_everything():
-    check("".join(f"# c\ndef f{number}(): pass\n" for number in range(10_000)), "python", PARENTS)
+    check(
+        "".join(f"# c\ndef f{number}(): pass\n" for number in range(10_000)),
+        "python",
+        PARENTS,
+    )
     check("var f=function(){};" * 10_000, "javascript", DEFAULT)
 
 
 @pytest.mark.parametrize("suffix", sorted(CODE_LANGUAGE))
 def test_comments_alone_and_nothing(suffix):
-    for text in ("", "\n\n", "# only\n# comments\n", "// only\n// comments\n", "/* only */", "\ufeff"):
+    for text in (
+        "",
+        "\n\n",
+        "# only\n# comments\n",
+        "// only\n// comments\n",
+        "/* only */",
+        "\ufeff",
+    ):
         made, _ = parse(Source(f"a{suffix}", text, b"", 1, 0, 0, 0, 0), DEFAULT)
         check_coverage(text, list(made.chunks))
         assert bool(made.chunks) == bool(text.strip())

@@ -15,15 +15,18 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from conftest import SHARED
-from tamis.ingest.frontmatter import front_matter
-from tamis.ingest.markdown import markdown_outline
+from tamis.ingest.documents.frontmatter import front_matter
+from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, decode
 from tamis.model import Chunk, Document, Parent
 from tamis.settings import ChunkingSettings
 
 LAW = settings(
-    deadline=None, derandomize=True, max_examples=300, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None,
+    derandomize=True,
+    max_examples=300,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 SPEC = SHARED / "data" / "conformance" / "commonmark" / "spec.json"
 
@@ -58,35 +61,74 @@ def parsed(text: str, sizes: ChunkingSettings, path: str = "a.md") -> Document:
 LONG, WIDE = "".join(f"x{n}" for n in range(30)), "".join(f"é{n}" for n in range(70))
 WORDS = st.integers(1, 60).map(lambda count: " ".join(f"word{n}" for n in range(count)))
 SHORT = st.sampled_from(
-    ["a", "two words", "é ünï", LONG, "[[Note]] #tag", "`code` *b*", "<b>x</b>", "日本語"]
+    [
+        "a",
+        "two words",
+        "é ünï",
+        LONG,
+        "[[Note]] #tag",
+        "`code` *b*",
+        "<b>x</b>",
+        "日本語",
+    ]
 )
 CODE_LINES = st.lists(
-    st.sampled_from(["x = 1", "", "    indented", "# no heading", "| a | b |", "- no item", LONG, WIDE]),
+    st.sampled_from(
+        [
+            "x = 1",
+            "",
+            "    indented",
+            "# no heading",
+            "| a | b |",
+            "- no item",
+            LONG,
+            WIDE,
+        ]
+    ),
     max_size=12,
 )
 HEADINGS = st.tuples(st.sampled_from(["#", "##", "###", "######"]), SHORT).map(" ".join)
 SETEXT = st.tuples(SHORT, st.sampled_from(["===", "---"])).map("\n".join)
 FENCES = st.tuples(
-    st.sampled_from(["```", "~~~", "```py", "~~~~ c++ x", "~~~js title='a.js'"]), CODE_LINES
+    st.sampled_from(["```", "~~~", "```py", "~~~~ c++ x", "~~~js title='a.js'"]),
+    CODE_LINES,
 ).map(lambda fence: "\n".join([fence[0], *fence[1], fence[0].split("p")[0].split()[0]]))
-INDENTED = CODE_LINES.map(lambda lines: "\n".join(f"    {line}" for line in ["first", *lines]))
+INDENTED = CODE_LINES.map(
+    lambda lines: "\n".join(f"    {line}" for line in ["first", *lines])
+)
 TABLES = st.lists(SHORT.map(lambda cell: f"| {cell} | b |"), max_size=12).map(
     lambda rows: "\n".join(["| head | two |", "|---|:-:|", *rows, ""])
 )
 LISTS = st.lists(
-    st.tuples(st.sampled_from(["- ", "  - ", "    - ", "1. ", "   "]), SHORT | WORDS).map("".join),
+    st.tuples(
+        st.sampled_from(["- ", "  - ", "    - ", "1. ", "   "]), SHORT | WORDS
+    ).map("".join),
     max_size=14,
 ).map("\n".join)
-HTML = st.sampled_from(["<div>\n# no\n</div>", "<!-- [[no]]\n\nno -->", "<details>\n\ntext\n\n</details>"])
+HTML = st.sampled_from(
+    ["<div>\n# no\n</div>", "<!-- [[no]]\n\nno -->", "<details>\n\ntext\n\n</details>"]
+)
 # A blank line after a table and a reference: the parsers differ in what they take for a part of them.
 OTHERS = st.sampled_from(
-    ["[ref]: target.md\n", "[^1] a note", "***", "> quoted\nlazy", "\\# no", "\ttabs\ttabs", "```"]
+    [
+        "[ref]: target.md\n",
+        "[^1] a note",
+        "***",
+        "> quoted\nlazy",
+        "\\# no",
+        "\ttabs\ttabs",
+        "```",
+    ]
 )
 PLAIN = WORDS | HEADINGS | SETEXT | FENCES | INDENTED | TABLES | LISTS | HTML | OTHERS
 QUOTED = PLAIN.map(lambda block: "\n".join(f"> {line}" for line in block.split("\n")))
-IN_ITEM = PLAIN.map(lambda block: "- item\n\n" + "\n".join(f"  {line}" for line in block.split("\n")))
+IN_ITEM = PLAIN.map(
+    lambda block: "- item\n\n" + "\n".join(f"  {line}" for line in block.split("\n"))
+)
 DOCUMENTS = st.lists(
-    st.tuples(PLAIN | QUOTED | IN_ITEM, st.sampled_from(["\n", "\n\n", "\n\n\n", "\n \n"])).map("".join),
+    st.tuples(
+        PLAIN | QUOTED | IN_ITEM, st.sampled_from(["\n", "\n\n", "\n\n\n", "\n \n"])
+    ).map("".join),
     max_size=10,
 ).map("".join)
 FRONTS = st.sampled_from(["", "---\ntitle: x\n---\n", "+++\ntitle = 'x'\n+++\n\n"])
@@ -101,12 +143,16 @@ class Text:
     def __init__(self, text: str) -> None:
         self.text = text
         self.lines = text.split("\n")
-        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        self.starts = list(
+            accumulate((len(line) + 1 for line in self.lines), initial=0)
+        )
 
     def line_of(self, place: int) -> int:
         return bisect_right(self.starts, place)
 
-    def span(self, chunk: Chunk | Parent, before: tuple[int, int] = (0, 0)) -> tuple[int, int]:
+    def span(
+        self, chunk: Chunk | Parent, before: tuple[int, int] = (0, 0)
+    ) -> tuple[int, int]:
         """Where a chunk stands, from its lines: its first and its last may be a part of theirs.
 
         One that is a part of a single line goes on where the one before ended, or else shares its end.
@@ -114,21 +160,37 @@ class Text:
         inner, first, last = chunk.content.split("\n"), chunk.start_line, chunk.end_line
         assert last - first == len(inner) - 1
         begin = self.starts[first - 1] + len(self.lines[first - 1]) - len(inner[0])
-        if first == last and not self.text.startswith(chunk.content, begin := before[1]):
-            begin = self.text.find(chunk.content, max(before[0], self.starts[first - 1]), self.starts[first])
+        if first == last and not self.text.startswith(
+            chunk.content, begin := before[1]
+        ):
+            begin = self.text.find(
+                chunk.content,
+                max(before[0], self.starts[first - 1]),
+                self.starts[first],
+            )
         assert begin >= 0
         assert self.text.startswith(chunk.content, begin)
         return begin, begin + len(chunk.content)
 
 
-def check(text: str, document: Document, sizes: ChunkingSettings, start: int = 0) -> None:
+def check(
+    text: str, document: Document, sizes: ChunkingSettings, start: int = 0
+) -> None:
     seen = Text(text)
     check_numbers(document, sizes)
     tokens = MarkdownIt("commonmark").enable("table").parse(text[start:])
     shift = text.count("\n", 0, start)
     blocks = [(t.type, t.map[0] + 1 + shift, t.map[1] + shift) for t in tokens if t.map]
-    prose = in_order(seen, [c for c in document.chunks if c.chunk_type == "documentation"], sizes.parents)
-    code = in_order(seen, [c for c in document.chunks if c.chunk_type == "code_block"], sizes.parents)
+    prose = in_order(
+        seen,
+        [c for c in document.chunks if c.chunk_type == "documentation"],
+        sizes.parents,
+    )
+    code = in_order(
+        seen,
+        [c for c in document.chunks if c.chunk_type == "code_block"],
+        sizes.parents,
+    )
     check_cover(seen, start, prose, code, blocks)
     check_whole(seen, prose, blocks, sizes.of_children() if sizes.parents else sizes)
     check_parents(seen, start, document, sizes)
@@ -136,7 +198,9 @@ def check(text: str, document: Document, sizes: ChunkingSettings, start: int = 0
 
 def check_numbers(document: Document, sizes: ChunkingSettings) -> None:
     most = sizes.child_max_chars if sizes.parents else sizes.max_chars
-    assert [chunk.ordinal for chunk in document.chunks] == list(range(len(document.chunks)))
+    assert [chunk.ordinal for chunk in document.chunks] == list(
+        range(len(document.chunks))
+    )
     for chunk in document.chunks:
         assert 0 < len(chunk.content) <= most
         assert chunk.content == chunk.content.rstrip()
@@ -171,14 +235,20 @@ def check_cover(seen: Text, start: int, prose, code, blocks) -> None:
         if not any(begin <= place < end for begin, end in code):
             words = re.findall(r"\w[\w-]*", seen.lines[line - 1])
             assert line in (first, last), f"line {line} is in no chunk"
-            assert len(words) <= (line == first), f"what line {line} says is in no chunk"
+            assert len(words) <= (line == first), (
+                f"what line {line} says is in no chunk"
+            )
 
 
 def uncovered(text: str, start: int, spans) -> list[int]:
     covered = bytearray(len(text))
     for begin, end in spans:
         covered[begin:end] = b"\1" * (end - begin)
-    return [place for place in range(start, len(text)) if not covered[place] and not text[place].isspace()]
+    return [
+        place
+        for place in range(start, len(text))
+        if not covered[place] and not text[place].isspace()
+    ]
 
 
 def check_whole(seen: Text, prose, blocks, sizes: ChunkingSettings) -> None:
@@ -186,16 +256,26 @@ def check_whole(seen: Text, prose, blocks, sizes: ChunkingSettings) -> None:
     for kind, first, last in blocks:
         while last > first and not seen.lines[last - 1].strip():
             last -= 1
-        begin, end = seen.starts[first - 1], seen.starts[last - 1] + len(seen.lines[last - 1].rstrip())
-        if kind not in ("fence", "code_block", "tr_open", "list_item_open") or end - begin > sizes.max_chars:
+        begin, end = (
+            seen.starts[first - 1],
+            seen.starts[last - 1] + len(seen.lines[last - 1].rstrip()),
+        )
+        if (
+            kind not in ("fence", "code_block", "tr_open", "list_item_open")
+            or end - begin > sizes.max_chars
+        ):
             continue
         for chunk in prose:
-            assert chunk[1] <= begin or end <= chunk[0] or (chunk[0] <= begin and end <= chunk[1]), (
-                f"{kind} in lines {first} to {last} is cut"
-            )
+            assert (
+                chunk[1] <= begin
+                or end <= chunk[0]
+                or (chunk[0] <= begin and end <= chunk[1])
+            ), f"{kind} in lines {first} to {last} is cut"
 
 
-def check_parents(seen: Text, start: int, document: Document, sizes: ChunkingSettings) -> None:
+def check_parents(
+    seen: Text, start: int, document: Document, sizes: ChunkingSettings
+) -> None:
     if not sizes.parents:
         assert document.parents == ()
         assert all(chunk.parent is None for chunk in document.chunks)
@@ -208,8 +288,12 @@ def check_parents(seen: Text, start: int, document: Document, sizes: ChunkingSet
     for chunk in document.chunks:
         parent = document.parents[chunk.parent]
         assert chunk.content in parent.content
-        assert parent.start_line <= chunk.start_line <= chunk.end_line <= parent.end_line
-    assert {chunk.parent for chunk in document.chunks} == set(range(len(document.parents)))
+        assert (
+            parent.start_line <= chunk.start_line <= chunk.end_line <= parent.end_line
+        )
+    assert {chunk.parent for chunk in document.chunks} == set(
+        range(len(document.parents))
+    )
 
 
 @LAW
@@ -221,7 +305,9 @@ def test_markdown(body, sizes, front):
     check(front + body, parsed(front + body, sizes), sizes, len(front))
 
 
-@pytest.mark.skipif(not SPEC.exists(), reason="the CommonMark examples are not on this machine")
+@pytest.mark.skipif(
+    not SPEC.exists(), reason="the CommonMark examples are not on this machine"
+)
 @pytest.mark.parametrize("sizes", ONE_LEVEL + TWO_LEVELS, ids=str)
 def test_every_example_of_the_specification(sizes):
     examples = [case["markdown"] for case in json.loads(SPEC.read_text("utf-8"))]
@@ -246,7 +332,9 @@ def test_any_bytes(data, sizes):
 def blocks_by_us(text: str) -> tuple[list[tuple[int, int]], list[tuple[int, str]]]:
     """Headings as (line, level), and fences that are not empty as (line, language as written)."""
     outline, seen = markdown_outline(text), Text(text)
-    headings = [(seen.line_of(heading.place), heading.level) for heading in outline.headings]
+    headings = [
+        (seen.line_of(heading.place), heading.level) for heading in outline.headings
+    ]
     return headings, [seen.line_of(code.outer[0]) for code in outline.codes]
 
 
@@ -257,7 +345,9 @@ def blocks_by_them(text: str) -> tuple[list[tuple[int, int]], list[tuple[int, st
         for token in tokens
         if token.type == "heading_open" and not token.level
     ]
-    return headings, [token.map[0] + 1 for token in tokens if token.type == "fence" and token.content]
+    return headings, [
+        token.map[0] + 1 for token in tokens if token.type == "fence" and token.content
+    ]
 
 
 @LAW
@@ -266,7 +356,11 @@ def test_headings_and_fences(text):
     assert blocks_by_us(text) == blocks_by_them(text)
 
 
-@pytest.mark.skipif(not SPEC.exists(), reason="the CommonMark examples are not on this machine")
+@pytest.mark.skipif(
+    not SPEC.exists(), reason="the CommonMark examples are not on this machine"
+)
 def test_headings_and_fences_of_the_specification():
     for case in json.loads(SPEC.read_text("utf-8")):
-        assert blocks_by_us(case["markdown"]) == blocks_by_them(case["markdown"]), case["example"]
+        assert blocks_by_us(case["markdown"]) == blocks_by_them(case["markdown"]), case[
+            "example"
+        ]

@@ -10,17 +10,32 @@ import pytest
 
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus, index_directory
-from tamis.engine import Edge
-from tamis.filters import EVERYTHING
-from tamis.query import parse_filter
+from tamis.index.protocol import Edge
+from tamis.query.filters import EVERYTHING
+from tamis.query.language import parse_filter
 
-SMALL_CHUNKS = {"chunking__min_chars": 0, "chunking__max_chars": 150, "chunking__overlap_chars": 30}
+SMALL_CHUNKS = {
+    "chunking__min_chars": 0,
+    "chunking__max_chars": 150,
+    "chunking__overlap_chars": 30,
+}
 TWO_LEVELS = {
     "chunking__parents": True, "chunking__parent_min_chars": 0, "chunking__parent_max_chars": 400,
     "chunking__parent_overlap_chars": 50, "chunking__child_min_chars": 0, "chunking__child_max_chars": 150,
     "chunking__child_overlap_chars": 30,
 }  # fmt: skip
-WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache", "token", "queue", "index", "naïve")
+WORDS = (
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "retry",
+    "cache",
+    "token",
+    "queue",
+    "index",
+    "naïve",
+)
 FOLDERS = ("", "docs/", "docs/api/", "notes/", "src/", "archive/")
 SUFFIXES = (".md", ".md", ".md", ".py", ".txt")
 FIRST_DAY, LAST_DAY = 1767225600, 1798761600  # the year 2026, in seconds
@@ -78,7 +93,11 @@ class Tree:
         self.stamp(self.dice.choice(self.files()))
 
     def some_path(self) -> Path:
-        return self.root / self.dice.choice(FOLDERS) / f"{self.some_stem()}{self.dice.choice(SUFFIXES)}"
+        return (
+            self.root
+            / self.dice.choice(FOLDERS)
+            / f"{self.some_stem()}{self.dice.choice(SUFFIXES)}"
+        )
 
     def some_stem(self) -> str:
         return f"{self.dice.choice('abc')}{self.dice.randrange(9)}"
@@ -95,11 +114,18 @@ class Tree:
     def some_page(self) -> str:
         tags = "tags: [draft]\n" if self.dice.random() < 0.3 else ""
         related = f"related: [{self.some_stem()}]\n" if self.dice.random() < 0.2 else ""
-        aliases = f"aliases: [The {self.some_stem()}]\n" if self.dice.random() < 0.2 else ""
+        aliases = (
+            f"aliases: [The {self.some_stem()}]\n" if self.dice.random() < 0.2 else ""
+        )
         heading = f"# {self.dice.choice(WORDS)}\n\n" if self.dice.random() < 0.6 else ""
-        block = f"\n\n```python\n{self.some_code()}```\n" if self.dice.random() < 0.2 else ""
+        block = (
+            f"\n\n```python\n{self.some_code()}```\n"
+            if self.dice.random() < 0.2
+            else ""
+        )
         links = " ".join(
-            self.dice.choice(LINKS).format(stem=self.some_stem()) for _ in range(self.dice.randint(0, 8))
+            self.dice.choice(LINKS).format(stem=self.some_stem())
+            for _ in range(self.dice.randint(0, 8))
         )
         return f"---\n{tags}{related}{aliases}---\n{heading}{self.some_sentence()} {links}{block}"
 
@@ -113,7 +139,11 @@ class Tree:
 
     def question(self) -> dict[str, Any]:
         return {
-            "query": " ".join(self.dice.choices((*WORDS, "unheard", "a1.md"), k=self.dice.randint(1, 4))),
+            "query": " ".join(
+                self.dice.choices(
+                    (*WORDS, "unheard", "a1.md"), k=self.dice.randint(1, 4)
+                )
+            ),
             "filter": self.dice.choice(FILTERS),
             "limit": self.dice.choice((1, 5, 20, 100)),
             "max_chunks_per_doc": self.dice.choice((None, 1)),
@@ -154,7 +184,9 @@ def fresh(root: Path, aside: Path, **flags: Any) -> Corpus:
     return corpus
 
 
-@pytest.mark.parametrize(("seed", "sizes"), [(1, SMALL_CHUNKS), (2, SMALL_CHUNKS), (3, TWO_LEVELS)])
+@pytest.mark.parametrize(
+    ("seed", "sizes"), [(1, SMALL_CHUNKS), (2, SMALL_CHUNKS), (3, TWO_LEVELS)]
+)
 def test_incremental_equals_rebuild(tmp_path, seed, sizes):
     """R000-036, R002-001, C70: after 300 steps, and on the way, 50 questions are answered alike."""
     root = tmp_path / "root"
@@ -167,18 +199,26 @@ def test_incremental_equals_rebuild(tmp_path, seed, sizes):
             tree.step()
             if tree.dice.random() < 0.4:
                 written += bool(corpus.refresh().indexed)
-                corpus.search(**tree.question())  # keep the reader warm: what it holds must not go stale
+                corpus.search(
+                    **tree.question()
+                )  # keep the reader warm: what it holds must not go stale
                 most_segments = max(most_segments, corpus.status().segments)
             if number % 60 == 0:
                 corpus.refresh()
-                questions = [tree.question() for _ in range(50 if number == STEPS else 10)]
+                questions = [
+                    tree.question() for _ in range(50 if number == STEPS else 10)
+                ]
                 with fresh(root, tmp_path / "aside", **sizes) as anew:
                     assert answers(corpus, questions) == answers(anew, questions)
                     for filter in FILTERS:  # noqa: A001
-                        assert graph(corpus, filter=filter) == graph(anew, filter=filter)
+                        assert graph(corpus, filter=filter) == graph(
+                            anew, filter=filter
+                        )
                 most_links = max(most_links, len(graph(corpus)))
         assert min(tree.done.values()) > 10, "every kind of step was taken"
-        assert written > 3 * most_segments, "there were merges: far more segments were written than stayed"
+        assert written > 3 * most_segments, (
+            "there were merges: far more segments were written than stayed"
+        )
         assert most_segments > 4, "and several segments at once"
         assert most_links > 20, "and links"
         corpus.rebuild()
@@ -190,7 +230,9 @@ def test_incremental_equals_rebuild(tmp_path, seed, sizes):
 
 def test_a_touched_file_moves_in_time_and_nothing_else(tmp_path):
     """R000-036: a date filter sees the new date; the text is not indexed again."""
-    root = write_files(tmp_path / "root", {"a.md": "# A\n\nalpha", "b.md": "# B\n\nalpha"})
+    root = write_files(
+        tmp_path / "root", {"a.md": "# A\n\nalpha", "b.md": "# B\n\nalpha"}
+    )
     for name in ("a.md", "b.md"):
         os.utime(root / name, (FIRST_DAY, FIRST_DAY))
     with open_corpus(root) as corpus:
@@ -200,17 +242,23 @@ def test_a_touched_file_moves_in_time_and_nothing_else(tmp_path):
         report = corpus.refresh()
         assert (report.indexed, report.unchanged, report.chunks) == (0, 2, 0)
         assert [result.path for result in corpus.search(**recent).results] == ["b.md"]
-        assert [r.path for r in corpus.search("alpha", modified_before="2026-06-01").results] == ["a.md"]
+        assert [
+            r.path for r in corpus.search("alpha", modified_before="2026-06-01").results
+        ] == ["a.md"]
         with fresh(root, tmp_path / "aside") as anew:
             assert answers(corpus, [recent]) == answers(anew, [recent])
 
 
 def test_a_date_in_the_front_matter_outlives_a_touch(tmp_path):
-    root = write_files(tmp_path / "root", {"a.md": "---\ndate: 2026-02-03\n---\n# A\n\nalpha"})
+    root = write_files(
+        tmp_path / "root", {"a.md": "---\ndate: 2026-02-03\n---\n# A\n\nalpha"}
+    )
     with open_corpus(root) as corpus:
         os.utime(root / "a.md", (LAST_DAY, LAST_DAY))
         corpus.refresh()
-        assert [r.modified for r in corpus.search("alpha").results] == ["2026-02-03T00:00:00Z"]
+        assert [r.modified for r in corpus.search("alpha").results] == [
+            "2026-02-03T00:00:00Z"
+        ]
 
 
 def test_a_change_that_keeps_size_and_time_is_seen(tmp_path):
@@ -226,7 +274,12 @@ def test_a_change_that_keeps_size_and_time_is_seen(tmp_path):
 
 def test_files_that_become_ignored_leave_and_come_back(tmp_path):
     """Ignore files are read on every run: newly ignored files leave, un-ignored ones return."""
-    files = {"a.md": "alpha one", "docs/b.md": "alpha two", "docs/c.txt": "alpha three", "d.py": "alpha = 4"}
+    files = {
+        "a.md": "alpha one",
+        "docs/b.md": "alpha two",
+        "docs/c.txt": "alpha three",
+        "d.py": "alpha = 4",
+    }
     root = write_files(tmp_path / "root", files)
     question = {"query": "alpha", "limit": 20}
 
@@ -257,7 +310,11 @@ def test_files_that_become_ignored_leave_and_come_back(tmp_path):
 @pytest.mark.parametrize(
     "flags",
     [
-        {"chunking__min_chars": 0, "chunking__max_chars": 120, "chunking__overlap_chars": 0},
+        {
+            "chunking__min_chars": 0,
+            "chunking__max_chars": 120,
+            "chunking__overlap_chars": 0,
+        },
         {"chunking__max_chars": 220},
         {"fields__title": 9.0, "fields__body": 0.5},
         {"fields__symbols": 0.5, "fields__path": 9.0},
@@ -273,16 +330,24 @@ def test_other_settings_index_anew(tmp_path, flags):
     questions = [tree.question() for _ in range(20)]
     with open_corpus(tree.root) as before:
         old = answers(before, questions)
-    with open_corpus(tree.root, **flags) as corpus, fresh(tree.root, tmp_path / "aside", **flags) as anew:
+    with (
+        open_corpus(tree.root, **flags) as corpus,
+        fresh(tree.root, tmp_path / "aside", **flags) as anew,
+    ):
         assert answers(corpus, questions) == answers(anew, questions)
-        assert answers(corpus, questions) != old, "the settings make no difference: the test shows nothing"
+        assert answers(corpus, questions) != old, (
+            "the settings make no difference: the test shows nothing"
+        )
         assert corpus.refresh().unchanged == count
     with open_corpus(tree.root) as back:
         assert answers(back, questions) == old
 
 
 def test_a_file_that_becomes_binary_or_too_large_leaves(tmp_path):
-    root = write_files(tmp_path / "root", {"a.md": "alpha one", "b.md": "alpha two", "c.md": "alpha three"})
+    root = write_files(
+        tmp_path / "root",
+        {"a.md": "alpha one", "b.md": "alpha two", "c.md": "alpha three"},
+    )
     with open_corpus(root, index__max_file_bytes=1000) as corpus:
         write_files(root, {"a.md": b"alpha\0\0\0", "b.md": "alpha " * 1000})
         report = corpus.refresh()
@@ -293,8 +358,8 @@ def test_a_file_that_becomes_binary_or_too_large_leaves(tmp_path):
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     """Work is committed in batches; the rest is pending and says so, and the next run completes it."""
-    monkeypatch.setattr("tamis.build._BATCH_CHUNKS", 4)
-    monkeypatch.setattr("tamis.build.PORTION", 2)
+    monkeypatch.setattr("tamis.index.build._BATCH_CHUNKS", 4)
+    monkeypatch.setattr("tamis.index.build.PORTION", 2)
     tree = Tree(tmp_path / "root", 5)
     for _ in range(40):
         tree.add()

@@ -109,7 +109,9 @@ chosen = st.lists(
 asked = st.fixed_dictionaries(
     {
         "query": st.lists(
-            st.sampled_from((*WORDS, "unheard", "retry_token", "n3.md")), min_size=1, max_size=4
+            st.sampled_from((*WORDS, "unheard", "retry_token", "n3.md")),
+            min_size=1,
+            max_size=4,
         ).map(" ".join),
         "limit": st.sampled_from((1, 3, 10, 100)),
         "filter": st.sampled_from(sorted(FILTERS)),
@@ -126,19 +128,33 @@ def text(number: int) -> str:
     """Words in an order of its own; every seventh file says what another says."""
     start = number - 1 if number % 7 == 6 else number
     sentences = [
-        " ".join(WORDS[(start * 5 + at * (start % 5 + 1) + line) % len(WORDS)] for at in range(9))
+        " ".join(
+            WORDS[(start * 5 + at * (start % 5 + 1) + line) % len(WORDS)]
+            for at in range(9)
+        )
         + f" n{start * 31 + line}"
         for line in range(start % 6 + 1)
     ]
-    return f"# {WORDS[start % 12]} {start}\n\n" + ". ".join(sentences) + f". [[n{(number * 3) % 20}]]\n"
+    return (
+        f"# {WORDS[start % 12]} {start}\n\n"
+        + ". ".join(sentences)
+        + f". [[n{(number * 3) % 20}]]\n"
+    )
 
 
 def files() -> dict[str, str]:
-    found = {f"{'docs' if number % 2 else 'notes'}/n{number}.md": text(number) for number in range(36)}
-    found |= {f"src/c{at}.py": f"def retry_token_{at}(cache):\n    return cache + {at}\n" for at in range(6)}
+    found = {
+        f"{'docs' if number % 2 else 'notes'}/n{number}.md": text(number)
+        for number in range(36)
+    }
+    found |= {
+        f"src/c{at}.py": f"def retry_token_{at}(cache):\n    return cache + {at}\n"
+        for at in range(6)
+    }
     # So many say the same, and it is the best for some questions, that lanes have to be asked again.
     found |= {
-        f"docs/same{at}.md": "# alpha beta lamp\n\nalpha beta lamp alpha beta lamp\n" for at in range(60)
+        f"docs/same{at}.md": "# alpha beta lamp\n\nalpha beta lamp alpha beta lamp\n"
+        for at in range(60)
     }
     return found | {"archive/old.md": text(3) + "once more\n"}
 
@@ -146,7 +162,9 @@ def files() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Iterator[Corpus]:
     root = write_files(tmp_path_factory.mktemp("invariants"), files())
-    for at, file in enumerate(sorted(path for path in root.rglob("*") if path.is_file())):
+    for at, file in enumerate(
+        sorted(path for path in root.rglob("*") if path.is_file())
+    ):
         os.utime(file, (NOW - at * 40_000, NOW - at * 40_000))
     with open_corpus(root, **BUILT) as corpus:
         yield corpus
@@ -154,13 +172,15 @@ def built(tmp_path_factory) -> Iterator[Corpus]:
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
     monkeypatch.setattr("tamis.corpus.time.time", lambda: float(NOW))
 
 
 def configured(built: Corpus, drawn: dict[str, Any]) -> Corpus:
     flags = (
-        BUILT | {"search__rerank_budget_ms": 0} | {f"search__{name}": value for name, value in drawn.items()}
+        BUILT
+        | {"search__rerank_budget_ms": 0}
+        | {f"search__{name}": value for name, value in drawn.items()}
     )
     corpus = Corpus(built.root, built.directory, test_settings(built.root, **flags))
     corpus._models._embedders = built._models._embedders
@@ -170,7 +190,11 @@ def configured(built: Corpus, drawn: dict[str, Any]) -> Corpus:
 def examples(count: int) -> settings:
     every = list(HealthCheck)
     return settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=every
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=every,
     )
 
 
@@ -193,10 +217,14 @@ def test_invariants_of_an_answer(built, drawn, questions):
     and whatever was asked in between."""
     with configured(built, drawn) as corpus:
         first = [corpus.search(**question, explain=True) for question in questions]
-        again = [corpus.search(**question, explain=True) for question in reversed(questions)]
+        again = [
+            corpus.search(**question, explain=True) for question in reversed(questions)
+        ]
     with configured(built, drawn) as other:
         anew = [other.search(**question, explain=True) for question in questions]
-    assert [said(found) for found in first] == [said(found) for found in reversed(again)]
+    assert [said(found) for found in first] == [
+        said(found) for found in reversed(again)
+    ]
     assert [said(found) for found in first] == [said(found) for found in anew]
     for question, found in zip(questions, first, strict=True):
         check_scores(found, question)
@@ -227,7 +255,9 @@ def check_funnel(found: Found, question: dict[str, Any]) -> None:
     left = {step.stage: step.left for step in found.funnel}
     assert list(left) == ["fused", *STAGES]
     assert all(after <= before for before, after in pairwise(left.values()))
-    assert len(found.results) == left["limit"] == min(question["limit"], left["parents"])
+    assert (
+        len(found.results) == left["limit"] == min(question["limit"], left["parents"])
+    )
     for stage in (
         "named",
         "file name",
@@ -250,14 +280,20 @@ def check_places(found: Found) -> None:
         assert next(iter(result.places)) == "fused"
 
 
-KEEPING = {"content_dedup_enabled": False, "ngram_dedup_enabled": False, "dedup_enabled": False}
+KEEPING = {
+    "content_dedup_enabled": False,
+    "ngram_dedup_enabled": False,
+    "dedup_enabled": False,
+}
 
 
 @examples(60)
 @given(chosen, asked)
 def test_as_many_as_there_are(built, drawn, question):
     """R002-186, R000-025, R000-038: without a threshold and nothing that drops, `min(limit, eligible)`."""
-    drawn = {name: value for name, value in drawn.items() if name != "semantic_weight"} | KEEPING
+    drawn = {
+        name: value for name, value in drawn.items() if name != "semantic_weight"
+    } | KEEPING
     question = question | {
         "min_score": 0.0,
         "unique": False,
@@ -266,7 +302,9 @@ def test_as_many_as_there_are(built, drawn, question):
     }
     with configured(built, drawn) as corpus:
         found = corpus.search(**question)
-    assert len(found.results) == min(question["limit"], eligible(built, question["filter"]))
+    assert len(found.results) == min(
+        question["limit"], eligible(built, question["filter"])
+    )
 
 
 def eligible(built: Corpus, chosen: str) -> int:
@@ -280,7 +318,11 @@ def passages(built: Corpus, chosen: str) -> list[str]:
         rows = snapshot.connection.execute(
             "SELECT d.path, c.content FROM chunks c JOIN documents d ON d.id = c.document"
         ).fetchall()
-    shown = (row for row in rows if FILTERS[chosen](row[0]) and not row[0].startswith("archive/"))
+    shown = (
+        row
+        for row in rows
+        if FILTERS[chosen](row[0]) and not row[0].startswith("archive/")
+    )
     return [" ".join(content.split()) for _, content in shown]
 
 
@@ -288,21 +330,34 @@ def passages(built: Corpus, chosen: str) -> list[str]:
 @given(chosen, asked, st.sampled_from(("alpha beta lamp", "lamp beta alpha")))
 def test_as_many_as_there_are_texts(built, drawn, question, query):
     """R002-186, R000-025, R002-093: what is said often counts once, and does not take the others' places."""
-    drawn = {name: value for name, value in drawn.items() if name != "semantic_weight"} | KEEPING
-    question = question | {"min_score": 0.0, "unique": False, "max_chunks_per_doc": 0, "query": query}
+    drawn = {
+        name: value for name, value in drawn.items() if name != "semantic_weight"
+    } | KEEPING
+    question = question | {
+        "min_score": 0.0,
+        "unique": False,
+        "max_chunks_per_doc": 0,
+        "query": query,
+    }
     question["expand_parents"] = False
     with configured(built, drawn | {"content_dedup_enabled": True}) as corpus:
         found = corpus.search(**question)
-    assert len(found.results) == min(question["limit"], len(set(passages(built, question["filter"]))))
+    assert len(found.results) == min(
+        question["limit"], len(set(passages(built, question["filter"])))
+    )
 
 
 @examples(40)
 @given(chosen, asked)
 def test_one_of_each_document_where_that_is_wanted(built, drawn, question):
     """R002-099, R000-025: a full answer where there are documents enough, however often one is best."""
-    drawn = {name: value for name, value in drawn.items() if name != "semantic_weight"} | KEEPING
+    drawn = {
+        name: value for name, value in drawn.items() if name != "semantic_weight"
+    } | KEEPING
     question = question | {"min_score": 0.0, "unique": True}
     with configured(built, drawn) as corpus:
         found = corpus.search(**question)
-    documents = sum(FILTERS[question["filter"]](path) for path in files() if "archive" not in path)
+    documents = sum(
+        FILTERS[question["filter"]](path) for path in files() if "archive" not in path
+    )
     assert len(found.results) == min(question["limit"], documents)

@@ -25,18 +25,28 @@ from hypothesis import strategies as st
 from conftest import open_corpus, open_in_steps, test_settings, write_files
 from naive import kept_ordinals, lets_through, pruned, read_documents
 from scripted import parsing
-from tamis import filters as f
 from tamis.corpus import Corpus
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Found, Result, chunk_id
+from tamis.query import filters as f
 from tamis.settings import ArchiveSettings, ChunkingSettings
 
-SMALL_CHUNKS = {"chunking__min_chars": 0, "chunking__max_chars": 100, "chunking__overlap_chars": 20}
+SMALL_CHUNKS = {
+    "chunking__min_chars": 0,
+    "chunking__max_chars": 100,
+    "chunking__overlap_chars": 20,
+}
 TWO_LEVELS = {
     "chunking__parents": True,
-    **{f"chunking__parent_{name}": size for name, size in (("min_chars", 0), ("max_chars", 300))},
-    **{f"chunking__child_{name}": size for name, size in (("min_chars", 0), ("max_chars", 100))},
+    **{
+        f"chunking__parent_{name}": size
+        for name, size in (("min_chars", 0), ("max_chars", 300))
+    },
+    **{
+        f"chunking__child_{name}": size
+        for name, size in (("min_chars", 0), ("max_chars", 100))
+    },
     "chunking__parent_overlap_chars": 40,
     "chunking__child_overlap_chars": 20,
 }
@@ -63,9 +73,17 @@ ARCHIVE = ArchiveSettings().patterns
 
 def examples(count: int) -> settings:
     """So many, the same ones on every machine and in every run."""
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    slow = [
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ]
     return settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=slow
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=slow,
     )
 
 
@@ -76,7 +94,9 @@ class File:
 
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join)
-linking = st.lists(st.sampled_from((*WORDS, *LINKS)), min_size=1, max_size=30).map(" ".join)
+linking = st.lists(st.sampled_from((*WORDS, *LINKS)), min_size=1, max_size=30).map(
+    " ".join
+)
 front_matters = st.builds(
     lambda tags, author, category, more: (
         f"---\ntags: {sorted(tags)}\nauthor: {author}\ncategory: {category}\n{more}---\n"
@@ -87,7 +107,10 @@ front_matters = st.builds(
     st.sampled_from(("", "related: [docs/a, read me]\n", "aliases: [Second Name]\n")),
 )
 paths = st.builds(
-    lambda *parts: "".join(parts), st.sampled_from(FOLDERS), st.sampled_from(STEMS), st.sampled_from(SUFFIXES)
+    lambda *parts: "".join(parts),
+    st.sampled_from(FOLDERS),
+    st.sampled_from(STEMS),
+    st.sampled_from(SUFFIXES),
 )
 
 
@@ -97,12 +120,21 @@ def corpora(draw: st.DrawFn) -> dict[str, File]:
     pool = draw(st.lists(sentences, min_size=1, max_size=4))
     files: dict[str, File] = {}
     for path in sorted(
-        draw(st.sets(paths, min_size=1, max_size=14) | st.sets(paths, min_size=8, max_size=14))
+        draw(
+            st.sets(paths, min_size=1, max_size=14)
+            | st.sets(paths, min_size=8, max_size=14)
+        )
     ):
         body = draw(st.sampled_from(pool) | sentences | linking)
         if path.endswith(".md"):
-            heading = draw(st.sampled_from(("", "# alpha\n\n", "# beta\n\n## retry\n\n")))
-            block = draw(st.sampled_from(("", "", *(f"\n\n```python\n{code}```\n\ngamma" for code in CODE))))
+            heading = draw(
+                st.sampled_from(("", "# alpha\n\n", "# beta\n\n## retry\n\n"))
+            )
+            block = draw(
+                st.sampled_from(
+                    ("", "", *(f"\n\n```python\n{code}```\n\ngamma" for code in CODE))
+                )
+            )
             body = draw(st.just("") | front_matters) + heading + body + block
         if path.endswith(".py"):
             body = draw(st.just(body) | st.sampled_from(CODE))
@@ -118,19 +150,36 @@ atoms: st.SearchStrategy[f.Filter] = st.one_of(
     ),
     st.builds(
         lambda *patterns: f.Path(patterns),
-        st.sampled_from(("docs/**", "*.py", "/a.md", "docs/", "notes/*", "**/api/", "read me.*")),
+        st.sampled_from(
+            ("docs/**", "*.py", "/a.md", "docs/", "notes/*", "**/api/", "read me.*")
+        ),
         st.sampled_from(("!docs/api/", "!*.md", "*.txt", "api*")),
     ),
-    st.builds(lambda one: f.Path((one,)), st.sampled_from(("docs/**", "*.md", "**/a.*", "archive/", "/*"))),
+    st.builds(
+        lambda one: f.Path((one,)),
+        st.sampled_from(("docs/**", "*.md", "**/a.*", "archive/", "/*")),
+    ),
     st.builds(f.Under, st.sampled_from(("docs", "docs/api", "notes", "nowhere"))),
-    st.builds(f.Tag, st.sampled_from((*TAGS, "unknown", "code", "python", "documentation", "definitions"))),
-    st.builds(f.Type, st.sampled_from(("documentation", "definitions", "data", "symbols", "code_block"))),
+    st.builds(
+        f.Tag,
+        st.sampled_from(
+            (*TAGS, "unknown", "code", "python", "documentation", "definitions")
+        ),
+    ),
+    st.builds(
+        f.Type,
+        st.sampled_from(
+            ("documentation", "definitions", "data", "symbols", "code_block")
+        ),
+    ),
     st.builds(f.Language, st.sampled_from(("python", "yaml", "rust"))),
     st.builds(f.Author, st.sampled_from(("ada", "Grace", "Nobody"))),
     st.builds(f.Category, st.sampled_from(("guide", "NOTE"))),
     st.builds(f.DocumentIs, st.sampled_from(("a.md", "docs/read me.md"))),
     st.builds(lambda day: f.After(day, DAYS[day]), st.sampled_from(sorted(DAYS))),
-    st.builds(lambda day: f.Before(day, DAYS[day] + DAY), st.sampled_from(sorted(DAYS))),
+    st.builds(
+        lambda day: f.Before(day, DAYS[day] + DAY), st.sampled_from(sorted(DAYS))
+    ),
     st.just(f.Archived(ARCHIVE)),
 )
 filters = st.recursive(
@@ -151,15 +200,23 @@ def cases(draw: st.DrawFn) -> tuple[dict[str, File], list[f.Filter]]:
     files = draw(corpora())
     named = sorted(draw(st.sets(st.sampled_from(sorted(files)), min_size=1)))
     some = f.File(tuple(f"/{path}" for path in named))
-    through = draw(st.sampled_from((f.Type("documentation"), f.Type("code_block"), f.Tag("code"))))
-    sure = [f.Not(some), f.Or((some, draw(atoms))), draw(st.sampled_from((through, f.Not(through))))]
+    through = draw(
+        st.sampled_from((f.Type("documentation"), f.Type("code_block"), f.Tag("code")))
+    )
+    sure = [
+        f.Not(some),
+        f.Or((some, draw(atoms))),
+        draw(st.sampled_from((through, f.Not(through)))),
+    ]
     return files, [*draw(st.lists(filters, min_size=1, max_size=1)), *sure]
 
 
 questions = st.fixed_dictionaries(
     {
         "query": st.lists(
-            st.sampled_from((*WORDS, "unheard", "retryToken", "alpha_retry", "a.md")), min_size=1, max_size=4
+            st.sampled_from((*WORDS, "unheard", "retryToken", "alpha_retry", "a.md")),
+            min_size=1,
+            max_size=4,
         ).map(" ".join),
         "limit": st.sampled_from((1, 3, 5, 50)),
         "min_score": st.sampled_from((None, 0.0, 0.3, 0.9)),
@@ -197,7 +254,9 @@ def _written(root: Path, files: Mapping[str, File]) -> Path:
     return root
 
 
-def _parse_what_passes(filter: f.Filter) -> Callable[[Source, ChunkingSettings], tuple[Document, str]]:
+def _parse_what_passes(
+    filter: f.Filter,
+) -> Callable[[Source, ChunkingSettings], tuple[Document, str]]:
     def parse_some(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
         document, warning = parse(source, sizes)
         return pruned(document, filter), warning
@@ -231,14 +290,22 @@ def numbered_back(
         }
 
 
-def comparable(found: Found, names: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+def comparable(
+    found: Found, names: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """Everything an answer says, without what names the index: where it lies and what it holds besides."""
     answer = found.to_dict()
     for item in (*answer["results"], *answer.get("graph_context", ())):
         item.pop("file_path", None)
         item["chunk_id"] = names.get(item["chunk_id"], item["chunk_id"])
-    stats = {name: count for name, count in answer["stats"].items() if name != "excluded_documents"}
-    said = {name: answer.get(name) for name in ("results", "query_type", "graph_context")}
+    stats = {
+        name: count
+        for name, count in answer["stats"].items()
+        if name != "excluded_documents"
+    }
+    said = {
+        name: answer.get(name) for name in ("results", "query_type", "graph_context")
+    }
     return said | {"stats": stats}
 
 
@@ -257,7 +324,9 @@ def check_invariants(found: Found, limit: int) -> None:
 
 def _fused(result: Result) -> float:
     """What the ranks give, each as far as the lane's word counts there."""
-    most = {"words": 2.0}  # what they are worth beside the meaning lane depends on the question
+    most = {
+        "words": 2.0
+    }  # what they are worth beside the meaning lane depends on the question
     assert all(0.0 <= e.confidence <= most.get(e.lane, 1.0) for e in result.evidence)
     worth = (e.confidence / (60 + e.rank) for e in result.evidence)
     return math.prod(result.boosts.values()) * sum(worth)
@@ -281,7 +350,9 @@ class Pair:
 
     def asked(self, question: Mapping[str, Any]) -> tuple[Found, Found]:
         """Both answers, which are the same."""
-        found = self.whole.search(**question, filter=self.filter, exclude_archived=False)
+        found = self.whole.search(
+            **question, filter=self.filter, exclude_archived=False
+        )
         alone = self.part.search(**question, exclude_archived=False)
         assert comparable(found) == comparable(alone, self.names), self.filter
         return found, alone
@@ -294,7 +365,9 @@ def pairs(case: Any, sizes: Mapping[str, Any]) -> Iterator[Pair]:
         for filter in chosen:  # noqa: A001
             kept = kept_by(filter, files, sizes)
             with corpus_of(kept, sizes=sizes, only=filter) as part:
-                yield Pair(whole, part, str(filter), kept, numbered_back(filter, kept, sizes))
+                yield Pair(
+                    whole, part, str(filter), kept, numbered_back(filter, kept, sizes)
+                )
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=["one level", "parents"])
@@ -306,7 +379,9 @@ def test_filtering_equals_never_having_indexed(sizes):
     @given(cases(), st.lists(questions, min_size=2, max_size=3))
     def check(case, asked):
         for pair in pairs(case, sizes):
-            documents = pair.whole.search("alpha", exclude_archived=False).index.documents
+            documents = pair.whole.search(
+                "alpha", exclude_archived=False
+            ).index.documents
             shown["split"] += any(new != old for new, old in pair.names.items())
             for question in asked:
                 found, _ = pair.asked(question)
@@ -343,14 +418,19 @@ def test_the_law_holds_for_questions_in_other_words():
         for pair in pairs(case, OTHER_WORDS):
             for question in asked:
                 found, alone = pair.asked(question)
-                assert (found.expansion, found.synonyms) == (alone.expansion, alone.synonyms)
+                assert (found.expansion, found.synonyms) == (
+                    alone.expansion,
+                    alone.synonyms,
+                )
                 everywhere = pair.whole.search(**question, exclude_archived=False)
                 shown["expanded"] += bool(found.expansion)
                 shown["otherwise"] += found.expansion != everywhere.expansion
                 shown["synonyms"] += bool(found.synonyms)
 
     check()
-    assert all(shown[kind] > 20 for kind in ("expanded", "otherwise", "synonyms")), shown
+    assert all(shown[kind] > 20 for kind in ("expanded", "otherwise", "synonyms")), (
+        shown
+    )
 
 
 NOW = DAYS["2026-06-30"] + 5 * DAY
@@ -371,7 +451,12 @@ STAGES_ON = {
 def test_the_law_holds_with_every_stage_on(mmr, monkeypatch):
     """R000-035, R000-036, R002-154, R002-168, C46: what one stage does to a passage is not up to others."""
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
-    flags = {**SMALL_CHUNKS, **STAGES_ON, "search__mmr_enabled": mmr, "search__mmr_lambda": 0.4}
+    flags = {
+        **SMALL_CHUNKS,
+        **STAGES_ON,
+        "search__mmr_enabled": mmr,
+        "search__mmr_lambda": 0.4,
+    }
     shown: Counter[str] = Counter()
 
     @examples(40)
@@ -380,7 +465,9 @@ def test_the_law_holds_with_every_stage_on(mmr, monkeypatch):
         for pair in pairs(case, flags):
             for question in asked:
                 found, _ = pair.asked(question)
-                elsewhere = {place.path for result in found.results for place in result.also_in}
+                elsewhere = {
+                    place.path for result in found.results for place in result.also_in
+                }
                 assert elsewhere <= pair.kept.keys()
                 counts = [found.stats[name] for name in FUNNEL]
                 assert counts == sorted(counts, reverse=True)
@@ -409,7 +496,9 @@ def _stages_of(found: Found) -> Iterator[str]:
 
 def _kinds_of(found: Found) -> Iterator[str]:
     """What an answer is worth as an example: which lanes had a part in it, neighbours, sections."""
-    yield from {evidence.lane for result in found.results for evidence in result.evidence}
+    yield from {
+        evidence.lane for result in found.results for evidence in result.evidence
+    }
     if found.graph_context:
         yield "neighbours"
     if any("#parent-" in result.chunk_id for result in found.results):
@@ -436,12 +525,28 @@ def _arguments(**lists: list[str]) -> Arguments:
     meant = all_of(
         (
             *(f.Not(f.File((as_asked(name),))) for name in lists["excluded_files"]),
-            *([f.Not(f.Path(tuple(lists["exclude_patterns"])))] if lists["exclude_patterns"] else []),
-            *([f.Path(tuple(lists["include_patterns"]))] if lists["include_patterns"] else []),
+            *(
+                [f.Not(f.Path(tuple(lists["exclude_patterns"])))]
+                if lists["exclude_patterns"]
+                else []
+            ),
+            *(
+                [f.Path(tuple(lists["include_patterns"]))]
+                if lists["include_patterns"]
+                else []
+            ),
             *([any_of(tuple(map(f.Under, lists["under"])))] if lists["under"] else []),
             *map(f.Tag, lists["tags"]),
-            *([any_of(tuple(map(f.Type, lists["chunk_types"])))] if lists["chunk_types"] else []),
-            *([any_of(tuple(map(f.Language, lists["languages"])))] if lists["languages"] else []),
+            *(
+                [any_of(tuple(map(f.Type, lists["chunk_types"])))]
+                if lists["chunk_types"]
+                else []
+            ),
+            *(
+                [any_of(tuple(map(f.Language, lists["languages"])))]
+                if lists["languages"]
+                else []
+            ),
             # Archived documents are hidden, unless patterns say what to include.
             *([f.Not(f.Archived(ARCHIVE))] if not lists["include_patterns"] else []),
         )
@@ -455,7 +560,9 @@ def _lists(*values: str) -> st.SearchStrategy[list[str]]:
 
 arguments = st.builds(
     _arguments,
-    excluded_files=st.lists(st.sampled_from(("a.md", "api", "docs/a.md", "./a.py", "/a.txt")), max_size=3),
+    excluded_files=st.lists(
+        st.sampled_from(("a.md", "api", "docs/a.md", "./a.py", "/a.txt")), max_size=3
+    ),
     exclude_patterns=_lists("docs/api/", "*.txt", "!a*"),
     include_patterns=_lists("docs/**", "*.md", "archive/", "nothing/here"),
     under=_lists("docs", "notes", "docs/api"),
@@ -476,7 +583,9 @@ def test_arguments_obey_the_law(files, chosen, question):
             with corpus_of(kept, only=argument.meant) as part:
                 found = whole.search(**question, **argument.given)
                 alone = part.search(**question, exclude_archived=False)
-                assert comparable(found) == comparable(alone, names), str(argument.meant)
+                assert comparable(found) == comparable(alone, names), str(
+                    argument.meant
+                )
                 check_invariants(found, question["limit"])
 
 
@@ -486,9 +595,18 @@ def test_an_empty_list_is_no_filter(files, question):
     """R000-028, R000-055: an empty exclusion list preserves behaviour."""
     with corpus_of(files) as corpus:
         plain = corpus.search(**question)
-        names = ("excluded_files", "exclude_patterns", "include_patterns", "under", "tags", "chunk_types")
+        names = (
+            "excluded_files",
+            "exclude_patterns",
+            "include_patterns",
+            "under",
+            "tags",
+            "chunk_types",
+        )
         for empty in ([], ()):
-            assert comparable(corpus.search(**question, **dict.fromkeys(names, empty))) == comparable(plain)
+            assert comparable(
+                corpus.search(**question, **dict.fromkeys(names, empty))
+            ) == comparable(plain)
         assert plain == corpus.search(**question) or comparable(plain) == comparable(
             corpus.search(**question)
         )
@@ -499,7 +617,9 @@ def test_an_empty_list_is_no_filter(files, question):
 def test_the_way_to_an_index_does_not_show(files, question):
     """R002-001: deterministic. One run or many, the same files give the same answers."""
     with corpus_of(files) as straight, corpus_of(files, in_steps=True) as roundabout:
-        assert comparable(straight.search(**question)) == comparable(roundabout.search(**question))
+        assert comparable(straight.search(**question)) == comparable(
+            roundabout.search(**question)
+        )
 
 
 def _large_corpus() -> dict[str, File]:
@@ -510,7 +630,9 @@ def _large_corpus() -> dict[str, File]:
     files = {}
     for number in range(300):
         own = f"alpha {WORDS[number % 7]} own{number // 12 * 12} {number}"
-        files[f"d{number % 5}/f{number}.md"] = File("alpha beta own0" if number % 2 else own)
+        files[f"d{number % 5}/f{number}.md"] = File(
+            "alpha beta own0" if number % 2 else own
+        )
     return files
 
 
@@ -527,7 +649,9 @@ def test_results_are_never_short(large, share, limit):
     """R000-025, R000-038, R000-054: `min(limit, eligible)` results, whatever share is kept out."""
     corpus, files = large
     # What is kept out is what would have come first: the worst case for fetching some and sifting.
-    first_to_last = [result.path for result in corpus.search("alpha beta own0", limit=100).results]
+    first_to_last = [
+        result.path for result in corpus.search("alpha beta own0", limit=100).results
+    ]
     order = first_to_last + sorted(set(files) - set(first_to_last))
     excluded = order[: round(len(order) * share)]
     allowed = [path for path in files if path not in excluded]
@@ -537,7 +661,9 @@ def test_results_are_never_short(large, share, limit):
     assert not {result.path for result in found.results} & set(excluded)
     assert found.stats["eligible_documents"] == len(allowed)
     assert found.stats["excluded_documents"] == len(excluded)
-    assert len({" ".join(result.content.split()) for result in found.results}) == len(found.results)
+    assert len({" ".join(result.content.split()) for result in found.results}) == len(
+        found.results
+    )
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
@@ -567,17 +693,23 @@ def test_an_exclusion_that_matches_nothing_changes_nothing(large):
     """R000-055: and one whose values match nothing, asked the other way, lets nothing through."""
     corpus, _ = large
     plain = corpus.search("alpha beta", limit=20)
-    assert comparable(corpus.search("alpha beta", limit=20, excluded_files=["nowhere.md"])) == comparable(
-        plain
-    )
+    assert comparable(
+        corpus.search("alpha beta", limit=20, excluded_files=["nowhere.md"])
+    ) == comparable(plain)
     assert corpus.search("alpha beta", tags=["nowhere"]).results == ()
 
 
 def test_a_workspace_is_its_folders(tmp_path):
     """R000-036: a configured name stands for its folders, and nothing else is there."""
     files = {path: file.text for path, file in _large_corpus().items()}
-    whole = write_files(tmp_path / "whole", files | {"tamis.toml": '[workspaces]\nboth = ["d1", "d3"]\n'})
-    part = write_files(tmp_path / "part", {path: text for path, text in files.items() if path[1] in "13"})
+    whole = write_files(
+        tmp_path / "whole",
+        files | {"tamis.toml": '[workspaces]\nboth = ["d1", "d3"]\n'},
+    )
+    part = write_files(
+        tmp_path / "part",
+        {path: text for path, text in files.items() if path[1] in "13"},
+    )
     for file in (*whole.rglob("*.md"), *part.rglob("*.md")):
         os.utime(file, (DAY, DAY))
     with open_corpus(whole) as corpus, open_corpus(part) as alone:
@@ -602,16 +734,24 @@ ARCHIVED = {
         ("alpha is:archived", {}, {"archive/a.md", "c.md.old"}),
         ("alpha -is:archived", {}, {"a.md", "archived-notes/b.md"}),
         ("alpha", {"filter": "archived"}, {"archive/a.md", "c.md.old"}),
-        ("alpha", {"filter": "archived | file:a.md"}, {"a.md", "archive/a.md", "c.md.old"}),
+        (
+            "alpha",
+            {"filter": "archived | file:a.md"},
+            {"a.md", "archive/a.md", "c.md.old"},
+        ),
         ("alpha path:archived-notes/**", {}, {"archived-notes/b.md"}),
         ("alpha -path:archived-notes/**", {}, {"a.md"}),
         ("alpha", {"include_patterns": ["archive/**"]}, {"archive/a.md"}),
     ],
 )
-def test_archived_documents_are_hidden_unless_asked_for(tmp_path, query, arguments, expected):
+def test_archived_documents_are_hidden_unless_asked_for(
+    tmp_path, query, arguments, expected
+):
     """R000-036: hidden by a filter like any other; one that speaks of the archive decides itself."""
     with open_corpus(write_files(tmp_path, ARCHIVED)) as corpus:
-        assert {result.path for result in corpus.search(query, **arguments).results} == expected
+        assert {
+            result.path for result in corpus.search(query, **arguments).results
+        } == expected
 
 
 def test_weights_and_k_change_the_fusion(tmp_path):
@@ -619,12 +759,19 @@ def test_weights_and_k_change_the_fusion(tmp_path):
     files = {path: file.text for path, file in _large_corpus().items()}
     root = write_files(tmp_path, files)
     defaults = test_settings(root).search
-    assert (defaults.semantic_weight, defaults.keyword_weight, defaults.rrf_k_constant) == (1.0, 1.0, 60)
+    assert (
+        defaults.semantic_weight,
+        defaults.keyword_weight,
+        defaults.rrf_k_constant,
+    ) == (1.0, 1.0, 60)
     raw = {}
     for name, flags in {
         "plain": {},
         "more words": {"search__keyword_weight": 3.0},
-        "words only": {"search__semantic_weight": 0.0, "search__code_search_weight": 0.0},
+        "words only": {
+            "search__semantic_weight": 0.0,
+            "search__code_search_weight": 0.0,
+        },
         "more code": {"search__code_search_weight": 4.0},
         "flat": {"search__rrf_k_constant": 600},
     }.items():
@@ -637,9 +784,15 @@ def test_weights_and_k_change_the_fusion(tmp_path):
         }
         k = flags.get("search__rrf_k_constant", 60)
         for result in found.results:
-            fused = sum(weights[e.lane] * e.confidence / (k + e.rank) for e in result.evidence)
-            assert result.raw_score == pytest.approx(fused * math.prod(result.boosts.values()), rel=1e-12)
+            fused = sum(
+                weights[e.lane] * e.confidence / (k + e.rank) for e in result.evidence
+            )
+            assert result.raw_score == pytest.approx(
+                fused * math.prod(result.boosts.values()), rel=1e-12
+            )
         raw[name] = {result.chunk_id: result.raw_score for result in found.results}
         if name == "words only":
-            assert {e.lane for result in found.results for e in result.evidence} == {"words"}
+            assert {e.lane for result in found.results for e in result.evidence} == {
+                "words"
+            }
     assert len({tuple(scores.items()) for scores in raw.values()}) == 5

@@ -57,27 +57,35 @@ def preset(name: str) -> dict[str, Any]:
 WAYS = {
     **{name: preset(name) for name in PRESETS},
     "everything": EVERYTHING_ON | {"search__mmr_enabled": False},
-    "everything, by mmr": EVERYTHING_ON | {"search__mmr_enabled": True, "search__mmr_lambda": 0.4},
+    "everything, by mmr": EVERYTHING_ON
+    | {"search__mmr_enabled": True, "search__mmr_lambda": 0.4},
 }
 
 
 def said(found: Found, names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """All that an answer says, but what names the index. Of the hints, those on what was found."""
-    hints = [hint for hint in found.hints if "likely" in hint or "left out" in hint or "reranked" in hint]
+    hints = [
+        hint
+        for hint in found.hints
+        if "likely" in hint or "left out" in hint or "reranked" in hint
+    ]
     more = {"hints": hints, "expansion": found.expansion, "synonyms": found.synonyms}
     return comparable(found, names or {}) | more
 
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
 
 
 def in_every_way(corpus: Corpus) -> dict[str, Corpus]:
     """The same index, asked as each way has it."""
     settings = {way: test_settings(corpus.root, **flags) for way, flags in WAYS.items()}
-    return {way: Corpus(corpus.root, corpus.directory, each) for way, each in settings.items()}
+    return {
+        way: Corpus(corpus.root, corpus.directory, each)
+        for way, each in settings.items()
+    }
 
 
 def test_filtering_equals_never_having_indexed():
@@ -95,9 +103,13 @@ def test_filtering_equals_never_having_indexed():
     everything = sum((shown[way] for way in WAYS.keys() - PRESETS.keys()), Counter())
     every = {"results", "meaning", "words", "code", "links", "left out"}
     assert often(presets) >= every | {"unlikely"}, presets
-    assert often(everything) >= every | {"expanded", "synonyms", "reranked", "recency", "near text"}, (
-        everything
-    )
+    assert often(everything) >= every | {
+        "expanded",
+        "synonyms",
+        "reranked",
+        "recency",
+        "near text",
+    }, everything
 
 
 def often(kinds: Counter[str]) -> set[str]:
@@ -116,7 +128,9 @@ def compare(
     for (way, all_of_it), kept in pairs:
         with all_of_it, kept:
             for question in asked:
-                found = all_of_it.search(**question, filter=filter, exclude_archived=False)
+                found = all_of_it.search(
+                    **question, filter=filter, exclude_archived=False
+                )
                 alone = kept.search(**question, exclude_archived=False)
                 assert said(found) == said(alone, names), (way, filter)
                 shown[way].update(worth(found))
@@ -125,7 +139,9 @@ def compare(
 def worth(found: Found) -> Iterator[str]:
     """What an answer is worth as an example."""
     yield from _stages_of(found)
-    yield from {evidence.lane for result in found.results for evidence in result.evidence}
+    yield from {
+        evidence.lane for result in found.results for evidence in result.evidence
+    }
     if found.results:
         yield "results"
     if found.expansion:
@@ -161,7 +177,9 @@ def test_the_law_where_lanes_are_asked_again(way, large):
                 assert_same(whole, part, {"query": query, "limit": limit}, excluded)
 
 
-def assert_same(whole: Corpus, part: Corpus, question: Mapping[str, Any], excluded: list[str]) -> None:
+def assert_same(
+    whole: Corpus, part: Corpus, question: Mapping[str, Any], excluded: list[str]
+) -> None:
     found = whole.search(**question, excluded_files=excluded)
     assert found.results
     assert said(found) == said(part.search(**question))

@@ -21,11 +21,18 @@ from hypothesis import strategies as st
 from conftest import open_corpus, open_in_steps, write_files
 from tamis.corpus import Corpus
 from tamis.model import Found
-from tamis.models.rerank import load_reranker
+from tamis.models.rerankers import load_reranker
 
 WORDS = ("alpha", "beta", "gamma", "delta", "retry", "token")
 FOLDERS = ("", "docs/", "docs/api/", "notes/")
-FILTERS = ("under:docs", "-under:docs", "tag:draft", "-tag:draft", "path:docs/* | under:notes", "-file:a.md")
+FILTERS = (
+    "under:docs",
+    "-under:docs",
+    "tag:draft",
+    "-tag:draft",
+    "path:docs/* | under:notes",
+    "-file:a.md",
+)
 DAY = 1_772_323_200
 FLAGS = {
     "search__rerank_enabled": True,
@@ -41,7 +48,9 @@ class Noise:
 
     name = "noise"
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = 0.0
+    ) -> list[float]:
         assert seconds == 0.0
         return [crc32(f"{query}\0{passage}".encode()) % 7 - 3.0 for passage in passages]
 
@@ -54,7 +63,9 @@ bodies = st.builds(
     sentences,
 )
 paths = st.builds(
-    lambda folder, name: f"{folder}{name}.md", st.sampled_from(FOLDERS), st.sampled_from("abcde")
+    lambda folder, name: f"{folder}{name}.md",
+    st.sampled_from(FOLDERS),
+    st.sampled_from("abcde"),
 )
 corpora = st.dictionaries(paths, bodies, min_size=6, max_size=18)
 questions = st.fixed_dictionaries(
@@ -71,7 +82,11 @@ def comparable(found: Found) -> dict[str, Any]:
     answer = found.to_dict()
     for item in answer["results"]:
         item.pop("file_path")
-    stats = {name: count for name, count in answer["stats"].items() if name != "excluded_documents"}
+    stats = {
+        name: count
+        for name, count in answer["stats"].items()
+        if name != "excluded_documents"
+    }
     return {"results": answer["results"], "stats": stats}
 
 
@@ -88,7 +103,9 @@ def kept(files: dict[str, str], filter: str) -> dict[str, str]:
         "-under:docs": lambda path, text: not path.startswith("docs/"),
         "tag:draft": lambda path, text: "tags: [draft]" in text,
         "-tag:draft": lambda path, text: "tags: [draft]" not in text,
-        "path:docs/* | under:notes": lambda path, text: path.startswith(("docs/", "notes/")),
+        "path:docs/* | under:notes": lambda path, text: path.startswith(
+            ("docs/", "notes/")
+        ),
         "-file:a.md": lambda path, text: path.split("/")[-1] != "a.md",
     }
     return {path: text for path, text in files.items() if tests[filter](path, text)}
@@ -107,17 +124,27 @@ def check(
             for number, chosen in enumerate(filters):
                 root = Path(folder, str(number))
                 root.mkdir()
-                with open_corpus(dated(write_files(root, kept(files, chosen))), **flags) as part:
+                with open_corpus(
+                    dated(write_files(root, kept(files, chosen))), **flags
+                ) as part:
                     for question in questions:
                         compare(whole, part, question, chosen, seen)
 
 
-def compare(whole: Corpus, part: Corpus, question: dict[str, Any], chosen: str, seen: Counter[str]) -> None:
+def compare(
+    whole: Corpus,
+    part: Corpus,
+    question: dict[str, Any],
+    chosen: str,
+    seen: Counter[str],
+) -> None:
     found = whole.search(**question, filter=chosen)
     assert comparable(found) == comparable(part.search(**question)), chosen
     plain = whole.search(**question, filter=chosen, rerank=False)
     assert_invariants(found, plain, question["limit"])
-    seen["turned"] += found.results[:1] != () and found.results[0].path != plain.results[0].path
+    seen["turned"] += (
+        found.results[:1] != () and found.results[0].path != plain.results[0].path
+    )
     seen["reranked"] += found.stats["reranked"] > 1
 
 
@@ -136,13 +163,16 @@ def assert_invariants(found: Found, plain: Found, limit: int) -> None:
     assert all(0.0 <= score <= 1.0 for score in scores)
     assert scores == sorted(scores, reverse=True)
     raw = {result.chunk_id: result.raw_score for result in plain.results}
-    assert all(raw.get(result.chunk_id, result.raw_score) == result.raw_score for result in found.results)
+    assert all(
+        raw.get(result.chunk_id, result.raw_score) == result.raw_score
+        for result in found.results
+    )
 
 
 @pytest.mark.parametrize("top_n", [2, 10])
 def test_the_law_with_a_stand_in(top_n, monkeypatch):
     """R000-002, R000-035, R002-001: excluded passages neither reach the reranker nor change its answer."""
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
     seen: Counter[str] = Counter()
 
     @settings(
@@ -183,8 +213,13 @@ def test_the_law_with_the_real_model(monkeypatch):
     except PackageNotFoundError:
         pytest.skip("tamis[rerank] is not installed")
     model = load_reranker("minilm", 2)  # once: every corpus would load it for itself
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: model)
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: model)
     seen: Counter[str] = Counter()
     question = {"query": "how do I reset a lost password", "limit": 3}
-    check(TEXTS, ("under:docs", "-under:docs", "-tag:draft", "-file:a.md"), [question], seen)
+    check(
+        TEXTS,
+        ("under:docs", "-under:docs", "-tag:draft", "-file:a.md"),
+        [question],
+        seen,
+    )
     assert seen["reranked"] == 4

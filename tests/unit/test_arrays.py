@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from tamis.engine.embedded.arrays import Truncated, map_arrays, spoiled, write_arrays
+from tamis.index.embedded.arrays import Truncated, map_arrays, spoiled, write_arrays
 
 ARRAYS = {
     "rows": np.arange(1000, dtype=np.int64),
@@ -82,6 +82,8 @@ def test_a_stranger_may_write_any_header(file, header):
         header = header | {"size": 4096}
     data = json.dumps(header).encode()
     summed = hashlib.blake2b(data, digest_size=16).digest()
-    file.write_bytes((struct.pack("<8sQ16s", b"TAMISAR2", len(data), summed) + data).ljust(4096))
+    file.write_bytes(
+        (struct.pack("<8sQ16s", b"TAMISAR2", len(data), summed) + data).ljust(4096)
+    )
     with pytest.raises(Truncated):
         map_arrays(file)

@@ -16,7 +16,12 @@ baselines = load_benchmark("baselines")
 DOCUMENTS = [
     {"_id": "apple", "title": "Apples", "text": "the apple grows"},
     {"_id": "pear", "title": "", "text": "pear tree pear tree bark"},
-    {"_id": "beet", "title": "Beets", "text": "beet in ground", "path": "garden/beet.md"},
+    {
+        "_id": "beet",
+        "title": "Beets",
+        "text": "beet in ground",
+        "path": "garden/beet.md",
+    },
 ]
 QUESTIONS = [{"_id": "q1", "text": "growing apples"}, {"_id": "q2", "text": "zebra"}]
 JUDGEMENTS = [("q1", "apple", 2), ("q1", "beet", 1), ("q2", "pear", 1)]
@@ -30,7 +35,9 @@ def test_words_are_ranked_as_bm25_ranks_them(monkeypatch):
     """The Lucene variant by hand: idf ln(1 + (n - df + .5) / (df + .5)), no factor k1 + 1 above."""
     texts = ("apples apple tree", "tree house tree garden pond bridge", "stone")
     points = []
-    monkeypatch.setattr(baselines, "_best", lambda each: points.append(each.tolist()) or [])
+    monkeypatch.setattr(
+        baselines, "_best", lambda each: points.append(each.tolist()) or []
+    )
     baselines.by_words(documents(*texts), ["the tree with an apple"])
     lengths, average = (3, 6, 1), 10 / 3
 
@@ -38,12 +45,18 @@ def test_words_are_ranked_as_bm25_ranks_them(monkeypatch):
         rare = math.log(1 + (3 - documents_with + 0.5) / (documents_with + 0.5))
         return rare * often / (often + 1.5 * (1 - 0.75 + 0.75 * length / average))
 
-    expected = [weight(1, 2, lengths[0]) + weight(2, 1, lengths[0]), weight(2, 2, lengths[1]), 0]
+    expected = [
+        weight(1, 2, lengths[0]) + weight(2, 1, lengths[0]),
+        weight(2, 2, lengths[1]),
+        0,
+    ]
     assert points == [pytest.approx(expected, abs=1e-5)]
 
 
 def test_what_shares_no_word_is_not_ranked():
-    assert baselines.by_words(documents("alpha beta", "gamma"), ["gammas", "delta", "the of"]) == [
+    assert baselines.by_words(
+        documents("alpha beta", "gamma"), ["gammas", "delta", "the of"]
+    ) == [
         [1],
         [],
         [],
@@ -53,14 +66,23 @@ def test_what_shares_no_word_is_not_ranked():
 def test_code_is_found_by_the_parts_of_its_names():
     texts = ("def parseHTTPHeader(): pass", "max_bytes = 1", "other = 2")
     asked = ["header", "bytes", "parseHTTPHeader", "max_bytes"]
-    assert baselines.by_words(documents(*texts, is_code=True), asked) == [[0], [1], [0], [1]]
+    assert baselines.by_words(documents(*texts, is_code=True), asked) == [
+        [0],
+        [1],
+        [0],
+        [1],
+    ]
     assert baselines.by_words(documents(*texts), asked[:2]) == [[], []]
 
 
 def test_abstracts_have_one_vector_and_pages_two():
     short, page = "a" * 1500, "b" * 1000 + "c" * 1000 + "d" * 9000
     assert baselines.pieces(documents(short, "x")) == [[short], ["x"]]
-    assert baselines.pieces(documents(page, "x", "")) == [["b" * 1000, "c" * 1000], ["x"], [""]]
+    assert baselines.pieces(documents(page, "x", "")) == [
+        ["b" * 1000, "c" * 1000],
+        ["x"],
+        [""],
+    ]
 
 
 def test_a_document_counts_by_its_best_piece():
@@ -96,15 +118,21 @@ def test_vectors_are_kept_and_work_goes_on(tmp_path, monkeypatch):
 
 
 def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["baselines.py", "--model", "hashing", *map(str, arguments)])
+    monkeypatch.setattr(
+        sys, "argv", ["baselines.py", "--model", "hashing", *map(str, arguments)]
+    )
     assert baselines.main() == 0
     return capsys.readouterr().out
 
 
 def test_a_tiny_set_by_hand(tmp_path, monkeypatch, capsys):
     """q1: the apple (grade 2) alone is found, the beet (1) shares no word. q2: nothing is found."""
-    folder = write_judged(tmp_path / "tiny", DOCUMENTS, QUESTIONS, JUDGEMENTS, packed=True)
-    answer = json.loads(run(monkeypatch, capsys, folder, "--json", "--work", tmp_path / "work"))
+    folder = write_judged(
+        tmp_path / "tiny", DOCUMENTS, QUESTIONS, JUDGEMENTS, packed=True
+    )
+    answer = json.loads(
+        run(monkeypatch, capsys, folder, "--json", "--work", tmp_path / "work")
+    )
     by_way = {one["config"]: one for one in answer["results"]}
     first, second = by_way["bm25"]["asked"]
     assert (first["ranked"], second["ranked"]) == (["apple"], [])
@@ -119,20 +147,31 @@ def test_tamis_eval_reads_what_is_written(tmp_path, monkeypatch, capsys):
     folder = write_judged(tmp_path / "tiny", DOCUMENTS, QUESTIONS, JUDGEMENTS)
     saved = tmp_path / "baselines.json"
     saved.write_text(run(monkeypatch, capsys, folder, "--json"))
-    assert read_saved(f"{saved}:bm25") == {"tiny": {"q1": pytest.approx(2 / (2 + 1 / math.log2(3))), "q2": 0}}
+    assert read_saved(f"{saved}:bm25") == {
+        "tiny": {"q1": pytest.approx(2 / (2 + 1 / math.log2(3))), "q2": 0}
+    }
 
 
 def test_a_tree_is_asked_by_its_paths(tmp_path, monkeypatch, capsys):
     folder = write_judged(
-        tmp_path / "code", None, [{"_id": "q", "text": "retry"}], [("q", "lib/retry_policy.py", 1)]
+        tmp_path / "code",
+        None,
+        [{"_id": "q", "text": "retry"}],
+        [("q", "lib/retry_policy.py", 1)],
     )
-    root = write_files(tmp_path / "tree", {"lib/retry_policy.py": "x = 1\n", "lib/other.py": "y = 2\n"})
+    root = write_files(
+        tmp_path / "tree", {"lib/retry_policy.py": "x = 1\n", "lib/other.py": "y = 2\n"}
+    )
     assert "bm25 1.000" in run(monkeypatch, capsys, f"{folder}={root}")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["nowhere"], "there is no judged set"), (["orphans"], "no question left"), (["tiny"], "needs a model")],
+    [
+        (["nowhere"], "there is no judged set"),
+        (["orphans"], "no question left"),
+        (["tiny"], "needs a model"),
+    ],
 )
 def test_what_is_wrong_is_said(tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)

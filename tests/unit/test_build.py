@@ -8,14 +8,14 @@ import pytest
 
 from conftest import open_corpus, words_first, write_files
 from conftest import test_settings as settings_of
-from tamis.build import check_model, model_name
 from tamis.corpus import Corpus
 from tamis.errors import IndexMismatch
+from tamis.index.build import check_model, model_name
+from tamis.index.dry_run import survey
+from tamis.index.plan import is_unchanged, recipe
 from tamis.ingest.walk import Entry
 from tamis.model import Chunk, Report, Skipped, embedding_text
 from tamis.models.hashing import HashingEmbedder
-from tamis.plan import is_unchanged, recipe
-from tamis.survey import survey
 
 LONG_AGO = 1_600_000_000
 
@@ -65,7 +65,9 @@ def test_the_report_adds_up(corpus_of):
     assert report.seen == 7
     assert report.chunks == 3
     assert report.to_dict()["seen"] == 7
-    assert corpus.status().index.documents == 3, "an empty file is indexed but nothing can be found in it"
+    assert corpus.status().index.documents == 3, (
+        "an empty file is indexed but nothing can be found in it"
+    )
     assert {item.path: item.reason for item in corpus.status().skipped} == REASONS
 
 
@@ -80,8 +82,13 @@ def test_a_second_run_finds_nothing_to_do(corpus_of):
 
 def test_changes_of_every_kind(corpus_of):
     """R001-074: what is new, changed, gone, or now kept out."""
-    corpus = corpus_of({"same.md": "same", "old.md": "old", "gone.md": "gone", "kept/out.md": "out"})
-    write_files(corpus.root, {"old.md": "old, but longer", "new.md": "new", ".graphragignore": "kept/\n"})
+    corpus = corpus_of(
+        {"same.md": "same", "old.md": "old", "gone.md": "gone", "kept/out.md": "out"}
+    )
+    write_files(
+        corpus.root,
+        {"old.md": "old, but longer", "new.md": "new", ".graphragignore": "kept/\n"},
+    )
     (corpus.root / "gone.md").unlink()
     report = corpus.refresh()
     assert counts(report) == (2, 1, 2, 2)
@@ -89,7 +96,10 @@ def test_changes_of_every_kind(corpus_of):
         ".graphragignore": "ignored",
         "kept/": "ignored",
     }
-    assert {result.path for result in corpus.search("old new same gone out", limit=20).results} == {
+    assert {
+        result.path
+        for result in corpus.search("old new same gone out", limit=20).results
+    } == {
         "same.md",
         "old.md",
         "new.md",
@@ -114,7 +124,11 @@ def test_a_moved_file(corpus_of):
 def test_other_chunk_sizes_make_every_file_anew(corpus_of):
     """R002-042, R002-060, R002-124: what decides about the written rows is remembered with them."""
     corpus = corpus_of({"a.md": "alpha", "b.md": "beta"})
-    other = Corpus(corpus.root, corpus.directory, settings_of(corpus.root, chunking__max_chars=1000))
+    other = Corpus(
+        corpus.root,
+        corpus.directory,
+        settings_of(corpus.root, chunking__max_chars=1000),
+    )
     assert counts(other.refresh()) == (2, 0, 0, 0)
     assert counts(other.refresh()) == (0, 2, 0, 0)
     other.close()
@@ -123,14 +137,18 @@ def test_other_chunk_sizes_make_every_file_anew(corpus_of):
 def test_what_a_recipe_covers(tmp_path):
     plain = settings_of(tmp_path)
     assert recipe(plain) == recipe(settings_of(tmp_path))
-    assert recipe(plain) == recipe(settings_of(tmp_path, search__limit=9, model__threads=3))
+    assert recipe(plain) == recipe(
+        settings_of(tmp_path, search__limit=9, model__threads=3)
+    )
     others = {
         "chunking__min_chars": 9,
         "chunking__overlap_chars": 9,
         "fields__body": 2.0,
         "fields__title": 1.0,
     }
-    made = {recipe(settings_of(tmp_path, **{name: value})) for name, value in others.items()}
+    made = {
+        recipe(settings_of(tmp_path, **{name: value})) for name, value in others.items()
+    }
     assert len(made | {recipe(plain)}) == 5
 
 
@@ -157,7 +175,9 @@ def test_times_and_size(size, mtime, ctime, inode, unchanged):
     assert is_unchanged(entry, None) is False
 
 
-@pytest.mark.parametrize(("stamped", "trusted"), [(190, True), (197, True), (199, False), (201, False)])
+@pytest.mark.parametrize(
+    ("stamped", "trusted"), [(190, True), (197, True), (199, False), (201, False)]
+)
 def test_a_file_stamped_just_before_it_was_read_is_not_trusted(stamped, trusted):
     """It may have been written again within the same tick of the file system's clock."""
     known = ("a", 5, stamped * SECOND, stamped * SECOND, 7, 200 * SECOND)
@@ -169,7 +189,9 @@ def test_what_another_recipe_has_written_was_never_read(corpus_of):
     corpus = corpus_of({"a.md": "alpha", "b.md": "beta"})
     with corpus.snapshot() as snapshot:
         states = snapshot.file_states()
-        own, others = (snapshot.stamps(made_by) for made_by in (recipe(corpus.settings), "another"))
+        own, others = (
+            snapshot.stamps(made_by) for made_by in (recipe(corpus.settings), "another")
+        )
     assert own == {path: (path, *state[:5]) for path, state in states.items()}
     assert others == {path: (path, *state[:4], 0) for path, state in states.items()}
 
@@ -229,7 +251,10 @@ def test_nothing_to_do_is_nothing_to_tell(corpus_of):
 
 def test_warnings_name_their_file(corpus_of):
     corpus = corpus_of({})
-    write_files(corpus.root, {"bad.md": "---\ntitle: [\n---\n", "old.md": b"caf\xe9", "fine.md": "fine"})
+    write_files(
+        corpus.root,
+        {"bad.md": "---\ntitle: [\n---\n", "old.md": b"caf\xe9", "fine.md": "fine"},
+    )
     warnings = sorted(corpus.refresh().warnings)
     assert [warning.split(":")[0] for warning in warnings] == ["bad.md", "old.md"]
 
@@ -255,12 +280,27 @@ def test_the_embedder_reads_the_breadcrumb_above_the_passage():
 
     The title comes first where the headings do not begin with it: measured, see docs/benchmarks.md.
     """
-    chunk = Chunk(0, "Configuration options...", "Search > Fusion Algorithm", 1, 1, "documentation")
+    chunk = Chunk(
+        0,
+        "Configuration options...",
+        "Search > Fusion Algorithm",
+        1,
+        1,
+        "documentation",
+    )
     for title in ("", "Search"):
-        assert embedding_text(title, chunk) == "Search > Fusion Algorithm\n\nConfiguration options..."
-    assert embedding_text("Manual", chunk).startswith("Manual > Search > Fusion Algorithm\n\n")
+        assert (
+            embedding_text(title, chunk)
+            == "Search > Fusion Algorithm\n\nConfiguration options..."
+        )
+    assert embedding_text("Manual", chunk).startswith(
+        "Manual > Search > Fusion Algorithm\n\n"
+    )
     bare = Chunk(0, "text", "", 1, 1, "documentation")
-    assert (embedding_text("", bare), embedding_text("Note", bare)) == ("text", "Note\n\ntext")
+    assert (embedding_text("", bare), embedding_text("Note", bare)) == (
+        "text",
+        "Note\n\ntext",
+    )
 
 
 def test_what_is_handed_to_the_embedder(corpus_of, monkeypatch):
@@ -282,8 +322,13 @@ def test_the_same_text_below_other_headings_means_something_else():
     model = HashingEmbedder()
     texts = ["Configuration options"] * 2
     trails = ("Search > Fusion", "Printing > Paper")
-    chunks = [Chunk(0, text, trail, 1, 1, "documentation") for text, trail in zip(texts, trails, strict=True)]
-    search, printing = model.embed_passages([embedding_text("", chunk) for chunk in chunks])
+    chunks = [
+        Chunk(0, text, trail, 1, 1, "documentation")
+        for text, trail in zip(texts, trails, strict=True)
+    ]
+    search, printing = model.embed_passages(
+        [embedding_text("", chunk) for chunk in chunks]
+    )
     assert not np.array_equal(search, printing)
     question = model.embed_query("configuration of paper")
     assert printing @ question > search @ question
@@ -293,7 +338,10 @@ def test_the_same_text_below_other_headings_means_something_else():
 
 
 def test_which_model(tmp_path):
-    plain, named = settings_of(tmp_path, model__name=""), settings_of(tmp_path, model__name="none")
+    plain, named = (
+        settings_of(tmp_path, model__name=""),
+        settings_of(tmp_path, model__name="none"),
+    )
     assert model_name(plain, {}) == "granite"
     assert model_name(plain, {"model": "bge"}) == "bge"
     assert model_name(named, {"model": "bge"}) == "none"
@@ -301,21 +349,30 @@ def test_which_model(tmp_path):
     assert model_name(plain, {"model": "none", "chosen": "bge"}) == "none"
 
 
-def test_a_model_that_was_chosen_is_remembered_before_it_is_loaded(tmp_path, monkeypatch):
+def test_a_model_that_was_chosen_is_remembered_before_it_is_loaded(
+    tmp_path, monkeypatch
+):
     """Words are committed first; a kill between the two must not change the model."""
     root = write_files(tmp_path / "root", {"a.md": "alpha"})
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    with words_first(), pytest.raises(KeyboardInterrupt), monkeypatch.context() as patch:
-        patch.setattr("tamis.build.fill_in", killed)
+    with (
+        words_first(),
+        pytest.raises(KeyboardInterrupt),
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr("tamis.index.build.fill_in", killed)
         open_corpus(root, model__name="hashing")
     with Corpus(root, root / ".tamis", settings_of(root, model__name="")) as corpus:
         assert corpus.search("alpha").results
         assert corpus.status().index.pending_chunks == 1
         corpus.refresh()
-        assert (corpus.status().model, corpus.status().index.pending_chunks) == ("hashing", 0)
+        assert (corpus.status().model, corpus.status().index.pending_chunks) == (
+            "hashing",
+            0,
+        )
 
 
 def test_an_index_of_another_model_is_refused_with_a_way_out(tmp_path):

@@ -11,16 +11,25 @@ from hypothesis import strategies as st
 from tamis.model import Candidate, Evidence, Passage
 from tamis.models.hashing import HashingEmbedder
 from tamis.search.calibrate import COVERED, Logistic, calibrated, grounds, logistic
-from tamis.text import text_hash
+from tamis.text.words import text_hash
 
 RELATED = Logistic(0.7, 40.0)
 ANY = settings(deadline=None, derandomize=True)
 
 
-def candidate(path: str, share: float, cosine: float | None = None, raw: float | None = None) -> Candidate:
-    passage = Passage(path, 0, path, text_hash(path), "", 1, 1, "documentation", None, 0.0, ())
+def candidate(
+    path: str, share: float, cosine: float | None = None, raw: float | None = None
+) -> Candidate:
+    passage = Passage(
+        path, 0, path, text_hash(path), "", 1, 1, "documentation", None, 0.0, ()
+    )
     meaning = () if cosine is None else (Evidence("meaning", 1, cosine),)
-    return Candidate(passage, share if raw is None else raw, share, (*meaning, Evidence("words", 2, 7.0)))
+    return Candidate(
+        passage,
+        share if raw is None else raw,
+        share,
+        (*meaning, Evidence("words", 2, 7.0)),
+    )
 
 
 def sigmoid(value: float) -> float:
@@ -55,13 +64,20 @@ def test_grounds_by_hand(cosine, coverage, related, expected):
 
 def test_a_lanes_score_is_no_cosine():
     """Only the meaning lane's is."""
-    words = replace(candidate("a", 1.0), evidence=(Evidence("words", 1, 0.99), Evidence("links", 1, 0.99)))
+    words = replace(
+        candidate("a", 1.0),
+        evidence=(Evidence("words", 1, 0.99), Evidence("links", 1, 0.99)),
+    )
     assert grounds(words, 0.0, RELATED) == 0.0
 
 
 def test_calibration_by_hand():
     """C50, R002-020: the best grounds at or below, times (1 + share) / 2."""
-    fused = [candidate("a", 0.9, 0.7), candidate("b", 0.5, 0.75), candidate("c", 0.2, 0.65)]
+    fused = [
+        candidate("a", 0.9, 0.7),
+        candidate("b", 0.5, 0.75),
+        candidate("c", 0.2, 0.65),
+    ]
     found = calibrated(fused, [0.0, 0.0, 0.0], RELATED)
     assert [each.passage.path for each in found] == ["a", "b", "c"]
     assert [each.score for each in found] == pytest.approx(
@@ -88,7 +104,9 @@ def test_one_lane_alone_can_pass_the_usual_threshold(share):
 
 
 UNIT = st.floats(0, 1)
-ROWS = st.lists(st.tuples(st.floats(0, 3), st.none() | st.floats(-1, 1), UNIT), max_size=20)
+ROWS = st.lists(
+    st.tuples(st.floats(0, 3), st.none() | st.floats(-1, 1), UNIT), max_size=20
+)
 
 
 @ANY
@@ -96,9 +114,14 @@ ROWS = st.lists(st.tuples(st.floats(0, 3), st.none() | st.floats(-1, 1), UNIT), 
 def test_scores_are_bounded_never_rise_and_leave_the_order_alone(rows, related):
     """C50, R002-186, R002-187."""
     rows = sorted(rows, key=lambda row: -row[0])
-    fused = [candidate(f"{at:03}", share, cosine) for at, (share, cosine, _) in enumerate(rows)]
+    fused = [
+        candidate(f"{at:03}", share, cosine)
+        for at, (share, cosine, _) in enumerate(rows)
+    ]
     found = calibrated(fused, [coverage for _, _, coverage in rows], related)
-    assert [replace(each, score=0.0) for each in found] == [replace(each, score=0.0) for each in fused]
+    assert [replace(each, score=0.0) for each in found] == [
+        replace(each, score=0.0) for each in fused
+    ]
     assert all(0.0 <= each.score <= 1.0 for each in found)
     assert all(one.score >= two.score for one, two in itertools.pairwise(found))
 
@@ -139,15 +162,23 @@ GARDEN = {
 def test_an_exact_title_is_kept_and_what_has_nothing_to_do_is_not(flags, corpus_of):
     """C50, R002-139, R002-142: at 0.3, for any lanes, weights and k."""
     corpus = corpus_of(GARDEN, **flags)
-    assert corpus.search("Pruning apple trees", min_score=0.3).results[0].path == "pruning.md"
+    assert (
+        corpus.search("Pruning apple trees", min_score=0.3).results[0].path
+        == "pruning.md"
+    )
     assert corpus.search("quantum chromodynamics lattice", min_score=0.3).results == ()
 
 
 def test_words_that_are_rarer_count_for_more(corpus_of):
     """C50: of two questions of two words, the one whose rare word is there is better answered."""
-    files = {f"{n}.md": f"common text number{n}" for n in range(9)} | {"rare.md": "zebra only"}
+    files = {f"{n}.md": f"common text number{n}" for n in range(9)} | {
+        "rare.md": "zebra only"
+    }
     corpus = corpus_of(files, model__name="none")
-    rare, common = (corpus.search(text).results[0].score for text in ("zebra missing", "common missing"))
+    rare, common = (
+        corpus.search(text).results[0].score
+        for text in ("zebra missing", "common missing")
+    )
     assert rare > common
 
 
@@ -160,7 +191,9 @@ def test_the_curve_is_the_models(corpus_of, monkeypatch):
         (best, *_) = corpus.search("evening").results
         cosine = next(each.score for each in best.evidence if each.lane == "meaning")
         by_words = sigmoid(2.5)  # the only word is there
-        grounded = 1 - (1 - sigmoid(related[1] * (cosine - related[0]))) * (1 - by_words)
+        grounded = 1 - (1 - sigmoid(related[1] * (cosine - related[0]))) * (
+            1 - by_words
+        )
         assert (best.path, best.score) == ("watering.md", pytest.approx(grounded))
         scores.append(best.score)
     assert scores[0] < scores[1]

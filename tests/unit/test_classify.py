@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from tamis.search.classify import QueryType, query_type, type_weights
+from tamis.search.extras.adaptive import QueryType, query_type, type_weights
 
 
 def test_there_are_three_types():
@@ -53,7 +53,9 @@ def test_exploratory(query):
     assert query_type(query) == "exploratory"
 
 
-@pytest.mark.parametrize("query", ["guide to parse_json", "section 2.1", "getUserById in the API guide"])
+@pytest.mark.parametrize(
+    "query", ["guide to parse_json", "section 2.1", "getUserById in the API guide"]
+)
 def test_the_first_that_fits_wins(query):
     """R002-051: factual, then navigational."""
     assert query_type(query) == "factual"

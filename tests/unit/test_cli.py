@@ -11,8 +11,8 @@ import pytest
 
 import tamis
 from conftest import write_files
+from tamis.cli.main import cli, main
 from tamis.configuration import load
-from tamis.doors.cli import cli, main
 from tamis.search.stages import STAGES
 
 # The contract of the JSON answer, key by key: design.md section 7.
@@ -27,7 +27,14 @@ STATS = {
     "after_doc_limit", "clusters_merged", "eligible_documents", "excluded_documents",
 }  # fmt: skip
 TIMINGS = {"filter", "embed", "expand", "lanes", "stages", "total"}
-INDEX = {"generation", "documents", "chunks", "pending_files", "built_at", "pending_chunks"}
+INDEX = {
+    "generation",
+    "documents",
+    "chunks",
+    "pending_files",
+    "built_at",
+    "pending_chunks",
+}
 
 FILES = {
     "docs/api.md": "---\ntags: [Auth]\nauthor: Anna\ncategory: guide\nmodified: 2026-05-01\n---\n"
@@ -80,12 +87,16 @@ class Backwards:
 
 def test_reranking_is_asked_for_or_configured(run, monkeypatch):
     """R002-069, C51, C53: an option, a setting, and the option is the stronger."""
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Backwards())
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Backwards())
 
     def asked(*options: str) -> tuple[list[str], int, set[object]]:
         answer = run("search", "login", "--json", *options).json
         sources = {result.get("score_source") for result in answer["results"]}
-        return [result["path"] for result in answer["results"]], answer["stats"]["reranked"], sources
+        return (
+            [result["path"] for result in answer["results"]],
+            answer["stats"]["reranked"],
+            sources,
+        )
 
     plain, count, sources = asked()
     assert (count, sources) == (0, {None})
@@ -123,7 +134,10 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
     assert hints() == []
     Path("docs/new.md").write_text("login anew\n")
     [said] = hints()
-    assert said == "1 file is new, changed or gone since the index was made (run: tamis index .)"
+    assert (
+        said
+        == "1 file is new, changed or gone since the index was made (run: tamis index .)"
+    )
     Path("docs/old.md").unlink()
     Path("docs/api.md").write_text("changed")
     assert [hint[:29] for hint in hints()] == ["3 files are new, changed or g"]
@@ -139,12 +153,16 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setenv("TAMIS_CHUNKING_MIN_CHARS", "9")
-        assert [hint[:42] for hint in hints()] == ["5 files were indexed by other settings or "]
+        assert [hint[:42] for hint in hints()] == [
+            "5 files were indexed by other settings or "
+        ]
 
-    monkeypatch.setattr("tamis.doors.commands.search._PATIENCE", 0.0)
+    monkeypatch.setattr("tamis.cli.search._PATIENCE", 0.0)
     held = threading.Event()
     monkeypatch.setattr("tamis.corpus.Corpus.drift", lambda _: held.wait(30))
-    assert hints() == ["whether files have changed was not looked at (run: tamis status .)"]
+    assert hints() == [
+        "whether files have changed was not looked at (run: tamis status .)"
+    ]
     held.set()
 
 
@@ -180,11 +198,21 @@ def test_the_contract_of_an_answer(run):
     assert (api["start_line"], api["end_line"]) == (7, 11)
     assert api["header_path"] == "API > Login"
     assert api["content"] == "# API\n\n## Login\n\nlogin with a token"
-    assert (api["chunk_type"], api["language"], api["tags"]) == ("documentation", None, ["auth"])
-    assert (api["is_archived"], api["parent_chunk_id"], api["boosts"]) == (False, None, {})
+    assert (api["chunk_type"], api["language"], api["tags"]) == (
+        "documentation",
+        None,
+        ["auth"],
+    )
+    assert (api["is_archived"], api["parent_chunk_id"], api["boosts"]) == (
+        False,
+        None,
+        {},
+    )
     assert api["modified"] == "2026-05-01T00:00:00Z"
     assert {item["lane"] for item in api["evidence"]} <= {"words", "meaning"}
-    assert all(set(item) == {"lane", "rank", "score", "confidence"} for item in api["evidence"])
+    assert all(
+        set(item) == {"lane", "rank", "score", "confidence"} for item in api["evidence"]
+    )
     code = found["src/login.py"]
     assert (code["chunk_type"], code["language"]) == ("definitions", "python")
     assert answer["query"] == "login token"
@@ -224,7 +252,9 @@ def test_the_contract_of_an_answer(run):
 def test_the_command_line_gives_what_python_gives(run, arguments, keywords):
     """R000-013, C13: the doors hold no logic of their own."""
     printed = run("search", "login token", *arguments, "--json")
-    with tamis.open(Path.cwd(), settings=load(Path.cwd(), {"model.name": "hashing"})) as corpus:
+    with tamis.open(
+        Path.cwd(), settings=load(Path.cwd(), {"model.name": "hashing"})
+    ) as corpus:
         expected = corpus.search("login token", **keywords).to_dict()
     answer = printed.json
     for each in (answer, expected):
@@ -261,11 +291,27 @@ def test_an_empty_answer_is_no_fault(run):
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["search", "x", "--lang", "pyhton"], "no language 'pyhton'", "did you mean python?"),
-        (["search", "x", "--type", "symbol"], "no chunk type 'symbol'", "did you mean symbols?"),
-        (["search", "x", "--workspace", "cod"], "no workspace 'cod'", "did you mean code?"),
+        (
+            ["search", "x", "--lang", "pyhton"],
+            "no language 'pyhton'",
+            "did you mean python?",
+        ),
+        (
+            ["search", "x", "--type", "symbol"],
+            "no chunk type 'symbol'",
+            "did you mean symbols?",
+        ),
+        (
+            ["search", "x", "--workspace", "cod"],
+            "no workspace 'cod'",
+            "did you mean code?",
+        ),
         (["search", "x", "--after", "2026-13-45"], "no date", "2026-05-01"),
-        (["search", "x", "--exclude-file", "/"], "names no file", "a file name or a path"),
+        (
+            ["search", "x", "--exclude-file", "/"],
+            "names no file",
+            "a file name or a path",
+        ),
         (["search", "x", "--filter", "tagg:x"], "no filter tagg:", "did you mean tag?"),
         (["search", "tag:x"], "nothing to search for", "words besides the filter"),
         (["search", "x", "--model", "gpt"], "no model 'gpt'", "granite"),
@@ -275,7 +321,9 @@ def test_an_empty_answer_is_no_fault(run):
         (["status", "docs/api.md"], "is a file", "give its folder"),
     ],
 )
-def test_a_fault_is_a_message_a_hint_and_nothing_on_standard_output(run, arguments, message, hint):
+def test_a_fault_is_a_message_a_hint_and_nothing_on_standard_output(
+    run, arguments, message, hint
+):
     """C87, C102."""
     run("index", "-q")
     ended = run(*arguments)
@@ -316,7 +364,9 @@ def test_expansion_is_told(run, monkeypatch):
     monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_ENABLED", "true")
     monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_THRESHOLD", "-1")
     monkeypatch.setenv("TAMIS_SEARCH_SYNONYMS", "software")
-    assert "the concept vocabulary has 2 terms" in run("rebuild-index").err  # login and token
+    assert (
+        "the concept vocabulary has 2 terms" in run("rebuild-index").err
+    )  # login and token
     shown = run("search", "auth", "--explain").out
     assert "expanded: token, login" in shown or "expanded: login, token" in shown
     assert "synonyms: authentication, login, signin, authorization" in shown
@@ -349,11 +399,16 @@ def test_explain(run):
 
 def test_a_preset(run, monkeypatch):
     """The option over the variable; a key that is set over both."""
-    write_files(Path.cwd(), {"docs/linked.md": "nothing of it\n", "docs/linking.md": "login [[linked]]\n"})
+    write_files(
+        Path.cwd(),
+        {"docs/linked.md": "nothing of it\n", "docs/linking.md": "login [[linked]]\n"},
+    )
 
     def follows_links(*options: str) -> bool:
         answer = run("search", "login", "-n", "50", "--json", *options).json
-        return "links" in {item["lane"] for result in answer["results"] for item in result["evidence"]}
+        return "links" in {
+            item["lane"] for result in answer["results"] for item in result["evidence"]
+        }
 
     assert follows_links()
     assert not follows_links("--preset", "fast")
@@ -372,7 +427,9 @@ def test_a_preset(run, monkeypatch):
 
 def test_why_not(run):
     assert (
-        run("search", "login", "--why-not", "archive/login.md", "--json").json["why_not"]["reason"]
+        run("search", "login", "--why-not", "archive/login.md", "--json").json[
+            "why_not"
+        ]["reason"]
         == "archived"
     )
     assert "tag:" in run("search", "login tag:auth", "--why-not", "src/login.py").out
@@ -383,7 +440,9 @@ def test_no_colours_where_nobody_sees_them(run):
 
 
 def test_colours_on_a_terminal_unless_no_color_is_set(run, monkeypatch):
-    monkeypatch.setattr("click.utils.should_strip_ansi", lambda stream=None, color=None: color is False)
+    monkeypatch.setattr(
+        "click.utils.should_strip_ansi", lambda stream=None, color=None: color is False
+    )
     assert "\x1b[" in run("search", "login").out
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in run("search", "login").out
@@ -409,7 +468,9 @@ def test_a_name_that_is_no_text_does_not_end_in_a_traceback(run):
 def test_index(run):
     first = run("index", "--json")
     assert first.code == 0
-    assert {name: first.json[name] for name in ("seen", "indexed", "unchanged", "removed")} == {
+    assert {
+        name: first.json[name] for name in ("seen", "indexed", "unchanged", "removed")
+    } == {
         "seen": 5,
         "indexed": 5,
         "unchanged": 0,
@@ -433,7 +494,9 @@ def test_quiet_prints_nothing(run):
 
 
 def test_a_dry_run_lists_and_writes_nothing(run):
-    write_files(Path.cwd(), {"image.png": b"\x89PNG\0", "build/x.md": "x", "fresh.md": "x"})
+    write_files(
+        Path.cwd(), {"image.png": b"\x89PNG\0", "build/x.md": "x", "fresh.md": "x"}
+    )
     ended = run("index", "--dry-run", "--json")
     assert ended.code == 0
     assert not (Path.cwd() / ".tamis").exists()
@@ -441,7 +504,9 @@ def test_a_dry_run_lists_and_writes_nothing(run):
     reasons = {item["path"]: item["reason"] for item in ended.json["skipped"]}
     assert reasons == {"image.png": "binary", "build/": "ignored"}
     assert ended.json["seen"] == 8
-    assert all(set(item) == {"path", "reason", "detail"} for item in ended.json["skipped"])
+    assert all(
+        set(item) == {"path", "reason", "detail"} for item in ended.json["skipped"]
+    )
     text = run("index", "--dry-run").out
     assert "fresh.md\n" in text
     assert "skipped: build/: ignored, build/ (defaults" in text
@@ -481,7 +546,11 @@ def test_status(run):
     now = ended.json
     assert now["root"] == str(Path.cwd())
     assert now["directory"] == str(Path.cwd() / ".tamis")
-    assert (now["index"]["documents"], now["model"], now["removed_files"]) == (5, "hashing", 1)
+    assert (now["index"]["documents"], now["model"], now["removed_files"]) == (
+        5,
+        "hashing",
+        1,
+    )
     assert now["changed_files"] == 2
     assert now["bytes_on_disk"] > 0
     assert set(now["index"]) == INDEX
@@ -495,7 +564,10 @@ def test_status(run):
 
 def test_explain_ignore(run):
     """R001-020, R001-023: one object for each path, in order, with the rule that decided."""
-    write_files(Path.cwd(), {".gitignore": "# logs\n*.log\n!keep.log\n", "a.log": "", "keep.log": ""})
+    write_files(
+        Path.cwd(),
+        {".gitignore": "# logs\n*.log\n!keep.log\n", "a.log": "", "keep.log": ""},
+    )
     paths = [
         "a.log",
         "keep.log",
@@ -508,7 +580,10 @@ def test_explain_ignore(run):
     ended = run("explain-ignore", "--json", *paths)
     assert ended.code == 0
     assert [item["path"] for item in ended.json] == paths
-    assert all(set(item) == {"path", "ignored", "archived", "rule", "source", "line"} for item in ended.json)
+    assert all(
+        set(item) == {"path", "ignored", "archived", "rule", "source", "line"}
+        for item in ended.json
+    )
     by_path = {item["path"]: item for item in ended.json}
     assert by_path["a.log"] == {
         "path": "a.log",
@@ -522,8 +597,12 @@ def test_explain_ignore(run):
     assert by_path["keep.log"]["rule"] == "!keep.log"
     assert by_path["archive/login.md"]["archived"] is True
     assert by_path["node_modules/x.js"]["source"] == "defaults"
-    assert [by_path[path]["ignored"] for path in ("docs/api.md", "missing.md")] == [False] * 2
-    text = run("explain-ignore", "a.log", "docs/api.md", "archive/login.md").out.splitlines()
+    assert [by_path[path]["ignored"] for path in ("docs/api.md", "missing.md")] == [
+        False
+    ] * 2
+    text = run(
+        "explain-ignore", "a.log", "docs/api.md", "archive/login.md"
+    ).out.splitlines()
     assert text[0] == "a.log: ignored  by *.log (.gitignore:2)"
     assert text[1] == "docs/api.md: indexed"
     assert text[2].startswith("archive/login.md: archived")
@@ -532,11 +611,29 @@ def test_explain_ignore(run):
 
 def test_explain_ignore_of_what_lies_outside_the_root(run):
     """It is not indexed, and no rule of a file says so; a rule of that name is another thing."""
-    write_files(Path.cwd(), {".gitignore": "outside the root\n", "outside the root": "", "docs/in.md": ""})
+    write_files(
+        Path.cwd(),
+        {".gitignore": "outside the root\n", "outside the root": "", "docs/in.md": ""},
+    )
     Path("way-out").symlink_to("..")
-    outside = ["../out.md", "..", "/etc/passwd", "docs/../../out.md", "way-out/out.md", "way-out"]
-    inside = ["outside the root", "docs/../docs/in.md", str(Path.cwd() / "docs/in.md"), "a..md"]
-    items = {item["path"]: item for item in run("explain-ignore", "--json", *outside, *inside).json}
+    outside = [
+        "../out.md",
+        "..",
+        "/etc/passwd",
+        "docs/../../out.md",
+        "way-out/out.md",
+        "way-out",
+    ]
+    inside = [
+        "outside the root",
+        "docs/../docs/in.md",
+        str(Path.cwd() / "docs/in.md"),
+        "a..md",
+    ]
+    items = {
+        item["path"]: item
+        for item in run("explain-ignore", "--json", *outside, *inside).json
+    }
     for path in outside:
         assert items[path] == {
             "path": path,
@@ -549,7 +646,10 @@ def test_explain_ignore_of_what_lies_outside_the_root(run):
     assert [items[path]["ignored"] for path in inside] == [True, False, False, False]
     text = run("explain-ignore", *outside, *inside).out.splitlines()
     assert text[: len(outside)] == [f"{path}: outside the root" for path in outside]
-    assert text[len(outside)] == "outside the root: ignored  by outside the root (.gitignore:1)"
+    assert (
+        text[len(outside)]
+        == "outside the root: ignored  by outside the root (.gitignore:1)"
+    )
     assert text[len(outside) + 1 :] == [f"{path}: indexed" for path in inside[1:]]
 
 
@@ -557,8 +657,18 @@ def test_explain_ignore_of_a_folder_and_of_a_name_with_escapes(run):
     """A folder is archived when the files in it are, whether it is there or only said to be a folder."""
     folders = ("archive", "archive/", "deprecated/", "deprecated", "docs", "docs/", ".")
     text = run("explain-ignore", *folders).out.splitlines()
-    states = ("archived", "archived", "archived", "indexed", "indexed", "indexed", "indexed")
-    assert text == [f"{path}: {state}" for path, state in zip(folders, states, strict=True)]
+    states = (
+        "archived",
+        "archived",
+        "archived",
+        "indexed",
+        "indexed",
+        "indexed",
+        "indexed",
+    )
+    assert text == [
+        f"{path}: {state}" for path, state in zip(folders, states, strict=True)
+    ]
     assert run("explain-ignore", "\x1b[2J.md").out == "\ufffd[2J.md: indexed\n"
 
 
@@ -634,10 +744,10 @@ def test_a_fault_of_our_own_is_no_empty_answer(run, monkeypatch):
 def test_a_reader_that_has_seen_enough(run):
     """`tamis search ... | head -1` is no fault."""
     run("index", "-q")
-    script = (
-        f"{sys.executable} -m tamis search login --json --model hashing | head -c 1; echo ${{PIPESTATUS[0]}}"
+    script = f"{sys.executable} -m tamis search login --json --model hashing | head -c 1; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True
     )
-    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout == "{0\n"
     assert ran.stderr == ""
 
@@ -647,7 +757,7 @@ def test_the_status_of_an_index_that_no_run_has_finished(run, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.engine.embedded.writer.Writer.put", killed)
+        patch.setattr("tamis.index.embedded.writer.Writer.put", killed)
         run("index", "--model", "none")
     assert "built at: not whole yet; the model: " in run("status").out
     run("index", "--model", "none")

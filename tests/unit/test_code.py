@@ -4,19 +4,23 @@ from itertools import pairwise
 
 import pytest
 
-from tamis.ingest.code import code_parts
-from tamis.ingest.grammars import GRAMMARS
+from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.grammars import GRAMMARS
+from tamis.ingest.code.symbols import Symbol, symbols
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.ingest.symbols import Symbol, symbols
-from tamis.languages import CODE_LANGUAGE, LANGUAGES
 from tamis.model import Chunk, Document, Link
 from tamis.settings import ChunkingSettings
+from tamis.text.languages import CODE_LANGUAGE, LANGUAGES
 
 DEFAULT = ChunkingSettings()
-EACH = ChunkingSettings(min_chars=0, max_chars=100, overlap_chars=0)  # nothing is joined
+EACH = ChunkingSettings(
+    min_chars=0, max_chars=100, overlap_chars=0
+)  # nothing is joined
 
-EXTENSION = {language: suffix for suffix, language in reversed(CODE_LANGUAGE.items())} | {"tsx": ".tsx"}
+EXTENSION = {
+    language: suffix for suffix, language in reversed(CODE_LANGUAGE.items())
+} | {"tsx": ".tsx"}
 
 
 def code_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk] | None:
@@ -104,7 +108,12 @@ declare function outside(a: number): void;
             ("Id", "type", 8, "type Id = string | number"),
             ("Color", "enum", 9, "enum Color"),
             ("Util > Text", "namespace", 10, "namespace Util.Text"),
-            ("Util > Text > trim", "function", 10, "export function trim(s: string): string"),
+            (
+                "Util > Text > trim",
+                "function",
+                10,
+                "export function trim(s: string): string",
+            ),
             ("outside", "function", 11, "declare function outside(a: number): void"),
         ],
     ),
@@ -188,7 +197,12 @@ public class Client<T> extends Base {
         [
             ("Client", "class", 4, "@Deprecated public class Client<T> extends Base"),
             ("Client > Client", "method", 5, "public Client(int n)"),
-            ("Client > retry", "method", 7, "@Override public int retry(int n) throws X"),
+            (
+                "Client > retry",
+                "method",
+                7,
+                "@Override public int retry(int n) throws X",
+            ),
             ("Client > Doer", "interface", 8, "interface Doer"),
             ("Client > Doer > go", "method", 8, "void go()"),
             ("Client > Color", "enum", 9, "enum Color"),
@@ -238,7 +252,12 @@ using Id = int;
             ("a > b > Client", "class", 5, "class Client : Base"),
             ("a > b > Client > Client", "method", 6, "Client(int n) : n_(n)"),
             ("a > b > Client > go", "prototype", 7, "virtual int go() = 0"),
-            ("a > b > Client > operator==", "method", 8, "bool operator==(const Client& o) const"),
+            (
+                "a > b > Client > operator==",
+                "method",
+                8,
+                "bool operator==(const Client& o) const",
+            ),
             ("a > b > Client > retry", "method", 11, "int Client<T>::retry(int n)"),
             ("a > b > Id", "type", 12, "using Id = int"),
         ],
@@ -262,11 +281,21 @@ namespace A.B {
 """,
         [
             ("A > B", "namespace", 2, "namespace A.B"),
-            ("A > B > Client", "class", 5, "[Serializable] public class Client<T> : Base"),
+            (
+                "A > B > Client",
+                "class",
+                5,
+                "[Serializable] public class Client<T> : Base",
+            ),
             ("A > B > Client > Client", "method", 6, "public Client(int n)"),
             ("A > B > Client > Count", "property", 7, "public int Count"),
             ("A > B > Client > Retry", "method", 8, "public int Retry(int n)"),
-            ("A > B > Client > +", "method", 9, "public static Client operator +(Client a, Client b)"),
+            (
+                "A > B > Client > +",
+                "method",
+                9,
+                "public static Client operator +(Client a, Client b)",
+            ),
             ("A > B > IDoer", "interface", 11, "interface IDoer"),
             ("A > B > IDoer > Go", "method", 11, "void Go()"),
             ("A > B > Color", "enum", 12, "enum Color"),
@@ -438,7 +467,9 @@ def where(symbol: Symbol) -> str:
 @pytest.mark.parametrize(("language", "source", "expected"), TABLE, ids=list(SOURCES))
 def test_what_a_language_defines(language, source, expected):
     found = symbols(source, language)
-    assert [(where(each), each.kind, each.line, each.signature) for each in found] == expected
+    assert [
+        (where(each), each.kind, each.line, each.signature) for each in found
+    ] == expected
 
 
 def test_every_grammar_is_in_the_table():
@@ -451,7 +482,9 @@ def test_the_first_definition_brings_its_comment(language):
     text = SOURCES[language]
     marks = ("Doc.", "Retries.", "Client retries.", "@Injectable")
     documented = [
-        each for each in symbols(text, language) if any(mark in text[each.start :][:30] for mark in marks)
+        each
+        for each in symbols(text, language)
+        if any(mark in text[each.start :][:30] for mark in marks)
     ]
     assert documented
 
@@ -463,8 +496,13 @@ def test_places_are_characters():
     text = "# été 🌍\ndef ñandú(x):\n    return '🌍'\n\nclass Ünï:\n    def straße(self): pass\n"
     found = symbols(text, "python")
     assert [each.name for each in found] == ["ñandú", "Ünï", "straße"]
-    assert text[found[0].start : found[0].end] == "# été 🌍\ndef ñandú(x):\n    return '🌍'"
-    assert text[found[1].start : found[1].end] == "class Ünï:\n    def straße(self): pass"
+    assert (
+        text[found[0].start : found[0].end]
+        == "# été 🌍\ndef ñandú(x):\n    return '🌍'"
+    )
+    assert (
+        text[found[1].start : found[1].end] == "class Ünï:\n    def straße(self): pass"
+    )
     assert text[found[2].start : found[2].end] == "def straße(self): pass"
     assert [each.line for each in found] == [2, 5, 6]
 
@@ -509,7 +547,10 @@ def test_a_header_may_be_cpp_and_javascript_may_have_types():
         ("def f(): pass\n", "haskell"),
         ("def f(): pass\n", "no such language"),
         ("}{)( not : a :: program ?? " * 20, "python"),
-        ("Dear reader: this is a letter? It has no end (nor a beginning. " * 20, "java"),
+        (
+            "Dear reader: this is a letter? It has no end (nor a beginning. " * 20,
+            "java",
+        ),
     ],
 )
 def test_no_grammar_and_no_program(text, language):
@@ -527,13 +568,21 @@ def test_nothing_is_defined():
 
 def test_one_error_does_not_cost_the_rest():
     text = SOURCES["python"] + "\ndef broken(:\n    pass\n\n\ndef after(): pass\n"
-    assert {"Client", "retry", "go", "after"} <= {each.name for each in symbols(text, "python")}
+    assert {"Client", "retry", "go", "after"} <= {
+        each.name for each in symbols(text, "python")
+    }
 
 
 def test_comments_in_an_error_are_read():
     """A long licence and a brace that is missing are no file that mostly does not parse."""
-    licence = "/*\n" + " * Permission is hereby granted, free of charge, to any person.\n" * 40 + " */\n"
-    text = "namespace x {\nclass A {\n" + licence + "int f() { return 1; }\n"  # the braces never close
+    licence = (
+        "/*\n"
+        + " * Permission is hereby granted, free of charge, to any person.\n" * 40
+        + " */\n"
+    )
+    text = (
+        "namespace x {\nclass A {\n" + licence + "int f() { return 1; }\n"
+    )  # the braces never close
     assert [each.name for each in symbols(text, "cpp")] == ["f"]
     assert symbols("}} class ( {{ ]]] : x ) y ;\n" * 9, "java") is None
 
@@ -581,8 +630,15 @@ def test_a_large_class_is_its_head_and_its_members():
     assert headers(chunks) == ["", "LIMIT", *members, "main", "client.py"]
     contents = [chunk.content for chunk in chunks]
     assert contents[2] == 'class Client:\n    """Retries."""\n\n    times = 1'
-    assert contents[3].startswith("    # Once more.\n    @property\n    def retry(self):")
-    assert [(chunk.start_line, chunk.end_line) for chunk in chunks[:4]] == [(1, 1), (3, 3), (6, 9), (11, 14)]
+    assert contents[3].startswith(
+        "    # Once more.\n    @property\n    def retry(self):"
+    )
+    assert [(chunk.start_line, chunk.end_line) for chunk in chunks[:4]] == [
+        (1, 1),
+        (3, 3),
+        (6, 9),
+        (11, 14),
+    ]
     types = [chunk.chunk_type for chunk in chunks]
     assert types == ["definitions", "data", *["definitions"] * 4, "symbols"]
     assert {chunk.language for chunk in chunks} == {"python"}
@@ -593,11 +649,16 @@ def test_the_outline_is_last():
     *_, outline = code_chunks("src/client.py", CLASS, DEFAULT)
     assert (outline.chunk_type, outline.header_path) == ("symbols", "client.py")
     assert (outline.start_line, outline.end_line) == (1, 21)
-    assert outline.content == "class Client\n  def retry(self)\n  def forget(self)\ndef main()"
+    assert (
+        outline.content
+        == "class Client\n  def retry(self)\n  def forget(self)\ndef main()"
+    )
 
 
 def test_one_symbol_needs_no_outline():
-    assert [chunk.chunk_type for chunk in code_chunks("a.py", "def f(): pass\n", DEFAULT)] == ["definitions"]
+    assert [
+        chunk.chunk_type for chunk in code_chunks("a.py", "def f(): pass\n", DEFAULT)
+    ] == ["definitions"]
 
 
 def test_a_small_class_is_one_chunk():
@@ -608,13 +669,17 @@ def test_a_small_class_is_one_chunk():
 
 
 def test_small_neighbours_share_a_chunk_and_are_all_named():
-    text = "".join(f"def {name}(x):\n    return x\n\n\n" for name in ("one", "two", "three"))
+    text = "".join(
+        f"def {name}(x):\n    return x\n\n\n" for name in ("one", "two", "three")
+    )
     chunks = code_chunks("a.py", text, ChunkingSettings(min_chars=60, max_chars=100))
     assert headers(chunks) == ["one, two, three", "a.py"]
     text = f"class A:\n    {'x = 1; ' * 12}\n\n" + "".join(
         f"    def {name}(x): return x\n\n" for name in "bcd"
     )
-    chunks = code_chunks("a.py", text, ChunkingSettings(min_chars=60, max_chars=100, overlap_chars=0))
+    chunks = code_chunks(
+        "a.py", text, ChunkingSettings(min_chars=60, max_chars=100, overlap_chars=0)
+    )
     assert headers(chunks)[-2:] == ["A > b, c, d", "a.py"]
 
 
@@ -630,7 +695,8 @@ def test_a_closing_brace_is_no_chunk():
 
 
 @pytest.mark.parametrize(
-    "line", ["#endif", "#else", "# elif defined(X)", "#if X", "#endif  // X", "#ifdef A"]
+    "line",
+    ["#endif", "#else", "# elif defined(X)", "#if X", "#endif  // X", "#ifdef A"],
 )
 def test_a_condition_of_the_preprocessor_is_no_chunk(line):
     functions = [f'int {name}(void) {{ return "{name * 20}"; }}\n' for name in "abc"]
@@ -640,7 +706,9 @@ def test_a_condition_of_the_preprocessor_is_no_chunk(line):
 
 
 def test_a_long_function_is_split_and_keeps_its_name():
-    text = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(100))
+    text = "def f():\n" + "".join(
+        f"    x{number} = {number}\n" for number in range(100)
+    )
     chunks = code_chunks("a.py", text, ChunkingSettings(max_chars=200))
     assert len(chunks) > 5
     assert set(headers(chunks)) == {"f"}
@@ -654,7 +722,11 @@ def test_tsx_is_known_by_its_file():
 
 def test_a_long_outline_is_cut_between_lines():
     text = "".join(f"def function_{number}(): pass\n" for number in range(100))
-    chunks = [chunk for chunk in code_chunks("a.py", text, EACH) if chunk.chunk_type == "symbols"]
+    chunks = [
+        chunk
+        for chunk in code_chunks("a.py", text, EACH)
+        if chunk.chunk_type == "symbols"
+    ]
     assert len(chunks) > 10
     assert all(len(chunk.content) <= 100 for chunk in chunks)
     assert "\n".join(chunk.content for chunk in chunks).split("\n") == [
@@ -663,9 +735,15 @@ def test_a_long_outline_is_cut_between_lines():
 
 
 def test_a_later_page_of_an_outline_repeats_what_is_around_it():
-    methods = "".join(f"        def method_{number}(self): pass\n" for number in range(40))
+    methods = "".join(
+        f"        def method_{number}(self): pass\n" for number in range(40)
+    )
     text = f"class Outer:\n    class Inner(Base):\n{methods}    def last(self): pass\ndef after(): pass\n"
-    pages = [chunk.content for chunk in code_chunks("a.py", text, EACH) if chunk.chunk_type == "symbols"]
+    pages = [
+        chunk.content
+        for chunk in code_chunks("a.py", text, EACH)
+        if chunk.chunk_type == "symbols"
+    ]
     assert len(pages) > 10
     assert all(len(page) <= 100 for page in pages)
     around = ["class Outer", "  class Inner(Base)"]
@@ -678,7 +756,9 @@ def test_a_later_page_of_an_outline_repeats_what_is_around_it():
 
 
 def document(path: str, text: str, **sizes: object) -> Document:
-    return parse(Source(path, text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes))[0]
+    return parse(
+        Source(path, text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes)
+    )[0]
 
 
 # Names
@@ -688,7 +768,15 @@ def test_a_chunk_names_what_it_defines():
     """R004-031: qualified, with dots; the head of a large class names the class."""
     chunks = code_chunks("src/client.py", CLASS, EACH)
     names = [chunk.names for chunk in chunks]
-    assert names == [(), ("LIMIT",), ("Client",), ("Client.retry",), ("Client.forget",), ("main",), ()]
+    assert names == [
+        (),
+        ("LIMIT",),
+        ("Client",),
+        ("Client.retry",),
+        ("Client.forget",),
+        ("main",),
+        (),
+    ]
 
 
 def test_a_chunk_that_joins_definitions_names_them_all():
@@ -698,8 +786,12 @@ def test_a_chunk_that_joins_definitions_names_them_all():
 
 
 def test_only_the_first_piece_of_a_long_function_defines_it():
-    text = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(100))
-    chunks = code_chunks("a.py", text, ChunkingSettings(max_chars=200, overlap_chars=50))
+    text = "def f():\n" + "".join(
+        f"    x{number} = {number}\n" for number in range(100)
+    )
+    chunks = code_chunks(
+        "a.py", text, ChunkingSettings(max_chars=200, overlap_chars=50)
+    )
     assert [chunk.names for chunk in chunks] == [("f",)] + [()] * (len(chunks) - 1)
 
 
@@ -709,7 +801,11 @@ def test_only_the_first_piece_of_a_long_function_defines_it():
         ("a.py", "A = 1\n# why\nB_C: int = {\n  2: 3}\n_D = (4)\n", ("A", "B_C", "_D")),
         ("a.ts", "export const MAX = 3;\nconst A = 1, B = 2;\n", ("MAX", "A", "B")),
         ("a.go", "const A = 1\n\nconst (\n\tb = 2\n\tC = 3 // c\n)\n", ("A", "b", "C")),
-        ("a.rs", '/// Doc.\npub const A: i32 = 1;\nstatic B: &str = "x";\n', ("A", "B")),
+        (
+            "a.rs",
+            '/// Doc.\npub const A: i32 = 1;\nstatic B: &str = "x";\n',
+            ("A", "B"),
+        ),
         ("a.c", "#define N 3\nstatic const int t[] = {1, 2};\n", ("N", "t")),
         ("a.rb", "A_B = [1].freeze\n", ("A_B",)),
         ("a.sh", "A_B=3\nreadonly C=4\n", ("A_B", "C")),
@@ -722,7 +818,11 @@ def test_only_the_first_piece_of_a_long_function_defines_it():
 def test_constants_alone_are_data(path, text, names):
     """R004-031, X7: `data` is constants as well as configuration."""
     (chunk,) = code_chunks(path, text, DEFAULT)
-    assert (chunk.chunk_type, chunk.language, chunk.names) == ("data", CODE_LANGUAGE[path[1:]], names)
+    assert (chunk.chunk_type, chunk.language, chunk.names) == (
+        "data",
+        CODE_LANGUAGE[path[1:]],
+        names,
+    )
     assert chunk.header_path.startswith(names[0])
 
 
@@ -738,13 +838,18 @@ def test_constants_alone_are_data(path, text, names):
     ],
 )
 def test_what_is_no_data(path, text):
-    assert [chunk.chunk_type for chunk in code_chunks(path, text, DEFAULT)] == ["definitions"]
+    assert [chunk.chunk_type for chunk in code_chunks(path, text, DEFAULT)] == [
+        "definitions"
+    ]
 
 
 def test_a_run_of_constants_stands_alone_when_it_is_long_enough():
     constants = "".join(f"CONSTANT_{number} = {number}\n" for number in range(60))
     text = f"import os\n\n{constants}\n\ndef f():\n    return os\n"
-    kinds = [(chunk.chunk_type, len(chunk.names)) for chunk in code_chunks("a.py", text, DEFAULT)]
+    kinds = [
+        (chunk.chunk_type, len(chunk.names))
+        for chunk in code_chunks("a.py", text, DEFAULT)
+    ]
     assert kinds == [("definitions", 0), ("data", 60), ("definitions", 1)]
     assert len(code_chunks("a.py", text, DEFAULT)[1].header_path) <= 100
 
@@ -768,7 +873,9 @@ def test_what_does_not_parse_is_text_with_a_warning(path, warning):
     made, said = parse(Source(path, text, b"", len(text), 0, 0, 0, 0), DEFAULT)
     assert said == warning
     assert len(made.chunks) > 1
-    assert {(chunk.chunk_type, chunk.header_path) for chunk in made.chunks} == {("definitions", "")}
+    assert {(chunk.chunk_type, chunk.header_path) for chunk in made.chunks} == {
+        ("definitions", "")
+    }
 
 
 def test_a_title_is_the_name_of_the_file():
@@ -780,9 +887,7 @@ def test_a_title_is_the_name_of_the_file():
 
 
 def test_imports_are_links_of_the_chunk_they_stand_in():
-    text = (
-        f"import os\nfrom .b import c\n{CLASS}\n\ndef late():\n    import a.b\n    import os\n    import os\n"
-    )
+    text = f"import os\nfrom .b import c\n{CLASS}\n\ndef late():\n    import a.b\n    import os\n    import os\n"
     made = document("pkg/a.py", text, min_chars=0, max_chars=100, overlap_chars=0)
     late = next(chunk.ordinal for chunk in made.chunks if chunk.names == ("late",))
     assert made.links == (
@@ -797,7 +902,10 @@ def test_imports_are_links_of_the_chunk_they_stand_in():
 def test_what_looks_like_an_import_is_none():
     text = '# import a\nx = \'import b\'\n"""\nfrom c import d\n"""\n'
     assert document("a.py", text).links == ()
-    assert document("a.js", "// require('./a')\nconst x = \"require('./b')\";\n").links == ()
+    assert (
+        document("a.js", "// require('./a')\nconst x = \"require('./b')\";\n").links
+        == ()
+    )
 
 
 def test_links_are_bounded():
@@ -807,8 +915,12 @@ def test_links_are_bounded():
 
 # Parents
 
-METHODS = "".join(f"    def m{number}(self):\n        {'x = 1; ' * 40}\n\n" for number in range(10))
-FILLER = "".join(f"def f{number}():\n    {'y = 2; ' * 60}\n\n\n" for number in range(10))
+METHODS = "".join(
+    f"    def m{number}(self):\n        {'x = 1; ' * 40}\n\n" for number in range(10)
+)
+FILLER = "".join(
+    f"def f{number}():\n    {'y = 2; ' * 60}\n\n\n" for number in range(10)
+)
 
 
 def shown(made: Document, name: str) -> str:
@@ -820,11 +932,16 @@ def shown(made: Document, name: str) -> str:
 def test_the_parent_is_the_class_where_it_fits():
     """R002-157, R002-166: for code the parent is the enclosing class or the outline."""
     small = f"class Small:\n{METHODS}"[:1500].rsplit("\n", 2)[0]
-    made = document("src/a.py", f"{FILLER}{small}\n\n\n{FILLER.replace('f', 'g')}", parents=True)
+    made = document(
+        "src/a.py", f"{FILLER}{small}\n\n\n{FILLER.replace('f', 'g')}", parents=True
+    )
     assert shown(made, "Small.m1") == small.rstrip()
     parent = next(each for each in made.parents if each.header_path == "Small")
     first = FILLER.count("\n") + 1
-    assert (parent.start_line, parent.end_line) == (first, first + small.rstrip().count("\n"))
+    assert (parent.start_line, parent.end_line) == (
+        first,
+        first + small.rstrip().count("\n"),
+    )
 
 
 def test_the_parent_is_the_outline_of_a_large_class():
@@ -834,14 +951,20 @@ def test_the_parent_is_the_outline_of_a_large_class():
     )
     parent = next(each for each in made.parents if each.header_path == "Large")
     lines = FILLER.count("\n")
-    assert (parent.start_line, parent.end_line) == (lines + 1, lines + 1 + METHODS.rstrip().count("\n") + 1)
+    assert (parent.start_line, parent.end_line) == (
+        lines + 1,
+        lines + 1 + METHODS.rstrip().count("\n") + 1,
+    )
 
 
 def test_the_parent_is_the_outline_of_the_file_outside_of_classes():
     made = document("src/a.py", FILLER, parents=True)
     assert shown(made, "f3") == "\n".join(f"def f{number}()" for number in range(10))
     assert {each.header_path for each in made.parents} == {"a.py"}
-    assert (made.parents[0].start_line, made.parents[0].end_line) == (1, FILLER.count("\n"))
+    assert (made.parents[0].start_line, made.parents[0].end_line) == (
+        1,
+        FILLER.count("\n"),
+    )
 
 
 def test_a_small_file_is_shown_whole_and_a_long_function_too():
@@ -856,14 +979,20 @@ def test_a_small_file_is_shown_whole_and_a_long_function_too():
 
 def test_children_are_small_and_every_definition_has_a_parent():
     """R002-161, R002-162, R002-166: two levels, the reference stored."""
-    made = document("src/a.py", f"{FILLER}class Large(Base):\n{METHODS}\nX = 1\nprint(X)\n", parents=True)
+    made = document(
+        "src/a.py",
+        f"{FILLER}class Large(Base):\n{METHODS}\nX = 1\nprint(X)\n",
+        parents=True,
+    )
     for chunk in made.chunks:
         if chunk.chunk_type == "symbols":
             assert chunk.parent is None
         else:
             assert len(chunk.content) <= 600
             assert len(made.parents[chunk.parent].content) <= 2000
-    assert {chunk.parent for chunk in made.chunks} - {None} == set(range(len(made.parents)))
+    assert {chunk.parent for chunk in made.chunks} - {None} == set(
+        range(len(made.parents))
+    )
 
 
 def test_code_that_defines_nothing_has_windows_for_parents():
@@ -876,17 +1005,25 @@ def test_code_that_defines_nothing_has_windows_for_parents():
 
 def test_an_outline_around_a_passage_shows_the_passage():
     """The outline of a file may be longer than a parent: then it is the page that names the passage."""
-    many = "".join(f"def function_{number}():\n    {'y = 2; ' * 60}\n\n\n" for number in range(300))
+    many = "".join(
+        f"def function_{number}():\n    {'y = 2; ' * 60}\n\n\n" for number in range(300)
+    )
     made = document("a.py", many, parents=True)
     for number in range(300):
-        assert f"def function_{number}()" in shown(made, f"function_{number}").split("\n")
+        assert f"def function_{number}()" in shown(made, f"function_{number}").split(
+            "\n"
+        )
     members = "    " + many.replace("\n", "\n    ")
     made = document("a.py", f"class A:\n{members}", parents=True)
     for number in range(300):
-        assert f"  def function_{number}()" in shown(made, f"A.function_{number}").split("\n")
+        assert f"  def function_{number}()" in shown(
+            made, f"A.function_{number}"
+        ).split("\n")
 
 
-@pytest.mark.parametrize("code", ["app.two = function (a) {", "const two = (a) => {", "function two(a) {"])
+@pytest.mark.parametrize(
+    "code", ["app.two = function (a) {", "const two = (a) => {", "function two(a) {"]
+)
 def test_a_documentation_comment_may_stand_a_line_apart(code):
     text = f"let x = 1;\n\n/**\n * Says two.\n */\n\n{code}\n  return a;\n}};\n"
     found = [symbol for symbol in symbols(text, "javascript") if symbol.name == "two"]

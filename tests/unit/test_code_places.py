@@ -3,12 +3,14 @@
 import pytest
 
 from tamis.model import Candidate, Passage
-from tamis.search.places import CodePlaces, stands_aside
+from tamis.search.boosts import CodePlaces, stands_aside
 from tamis.settings import SearchSettings
 
 
 def candidate(path: str, chunk_type: str = "definitions") -> Candidate:
-    return Candidate(Passage(path, 0, "", b"", "", 1, 1, chunk_type, None, 0.0, ()), 1.0, 1.0, ())
+    return Candidate(
+        Passage(path, 0, "", b"", "", 1, 1, chunk_type, None, 0.0, ()), 1.0, 1.0, ()
+    )
 
 
 def places(text: str, **settings: float) -> CodePlaces:
@@ -37,10 +39,22 @@ def test_what_does_not(path):
 
 
 def test_tests_count_less_unless_they_are_asked_for():
-    code, prose = candidate("tests/test_api.py"), candidate("tests/README.md", "documentation")
-    assert places("how are retries limited", aside_penalty=0.5).aside_factor(code) == 0.5
-    assert places("how are retries limited", aside_penalty=0.5).aside_factor(prose) == 1.0
-    for asked in ("tests of the retries", "an example of a session", "how is it tested", "mocks"):
+    code, prose = (
+        candidate("tests/test_api.py"),
+        candidate("tests/README.md", "documentation"),
+    )
+    assert (
+        places("how are retries limited", aside_penalty=0.5).aside_factor(code) == 0.5
+    )
+    assert (
+        places("how are retries limited", aside_penalty=0.5).aside_factor(prose) == 1.0
+    )
+    for asked in (
+        "tests of the retries",
+        "an example of a session",
+        "how is it tested",
+        "mocks",
+    ):
         assert places(asked, aside_penalty=0.5).aside_factor(code) == 1.0, asked
 
 
@@ -51,7 +65,11 @@ def test_tests_count_less_unless_they_are_asked_for():
         ("src/sessions.py", "session cookies", True),  # by their stems
         ("src/http_client.py", "retries of the http client", True),
         ("src/HttpClient.java", "client for HTTP", True),
-        ("src/http_client.py", "client retries", False),  # the whole name, not a part of it
+        (
+            "src/http_client.py",
+            "client retries",
+            False,
+        ),  # the whole name, not a part of it
         ("src/utils.py", "utils", False),  # every project has one
         ("src/__init__.py", "init", False),
         ("docs/sessions.md", "sessions", False),
@@ -59,4 +77,6 @@ def test_tests_count_less_unless_they_are_asked_for():
 )
 def test_a_file_whose_whole_name_is_in_the_question(path, text, named):
     kind = "documentation" if path.endswith(".md") else "definitions"
-    assert places(text, path_boost=1.5).name_factor(candidate(path, kind)) == (1.5 if named else 1.0)
+    assert places(text, path_boost=1.5).name_factor(candidate(path, kind)) == (
+        1.5 if named else 1.0
+    )

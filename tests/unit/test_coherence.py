@@ -8,15 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boost import coherent, saturated
-from tamis.text import text_hash
+from tamis.search.boosts import coherent, saturated
+from tamis.text.words import text_hash
 
 ANY = settings(deadline=None, derandomize=True)
 
 
 def candidate(path: str, ordinal: int, raw: float, rank: int = 1) -> Candidate:
     text = f"{path} {ordinal}"
-    passage = Passage(path, ordinal, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ())
+    passage = Passage(
+        path, ordinal, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ()
+    )
     return Candidate(passage, raw, raw * 10, (Evidence("words", rank, 1.0),))
 
 
@@ -68,9 +70,21 @@ def test_each_further_passage_counts_less():
     fused = best_first(*document("a", 0.5, 0.49, 0.48), *document("b", 0.46, 0.2))
     found = saturated(fused, 0.9)
     assert raw(found) == pytest.approx(
-        {("a", 0): 0.5, ("b", 0): 0.46, ("a", 1): 0.441, ("a", 2): 0.48 * 0.81, ("b", 1): 0.18}
+        {
+            ("a", 0): 0.5,
+            ("b", 0): 0.46,
+            ("a", 1): 0.441,
+            ("a", 2): 0.48 * 0.81,
+            ("b", 1): 0.18,
+        }
     )
-    assert [each.passage.position for each in found] == [("a", 0), ("b", 0), ("a", 1), ("a", 2), ("b", 1)]
+    assert [each.passage.position for each in found] == [
+        ("a", 0),
+        ("b", 0),
+        ("a", 1),
+        ("a", 2),
+        ("b", 1),
+    ]
     assert [each.boosts for each in found] == [
         (), (), (("saturation", 0.9),), (("saturation", pytest.approx(0.81)),), (("saturation", 0.9),),
     ]  # fmt: skip
@@ -87,7 +101,9 @@ def test_passages_beyond_reach_say_nothing_about_their_document():
     far = [candidate("a", at, 0.1, rank=51) for at in range(2, 6)]
     near = document("a", 0.5, 0.4)
     assert coherent([*near, *far], 0.5) == [*near, *far]
-    assert coherent([*near, *far], 0.5, reach=60)[0].raw_score == pytest.approx(0.5 + 0.5 * 0.4)
+    assert coherent([*near, *far], 0.5, reach=60)[0].raw_score == pytest.approx(
+        0.5 + 0.5 * 0.4
+    )
 
 
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=25)
@@ -97,17 +113,29 @@ ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=25)
 @given(ROWS, st.floats(0, 2), st.floats(0, 1))
 def test_against_a_plain_second_reading(rows, share, factor):
     """Document by document, from the scores alone; what either leaves is sorted again."""
-    fused = best_first(*(candidate(path, at, score) for at, (path, score) in enumerate(rows)))
+    fused = best_first(
+        *(candidate(path, at, score) for at, (path, score) in enumerate(rows))
+    )
     own = defaultdict(list)
     for each in fused:
         own[each.passage.path].append(each)
     lifted, thinned = {}, {}
     for passages in own.values():
         for place, each in enumerate(passages):
-            more = math.fsum(other.raw_score for other in passages[2:9]) if place == 0 else 0.0
+            more = (
+                math.fsum(other.raw_score for other in passages[2:9])
+                if place == 0
+                else 0.0
+            )
             lifted[each.passage.position] = each.raw_score + share * more
             thinned[each.passage.position] = each.raw_score * factor**place
-    for found, expected in ((coherent(fused, share), lifted), (saturated(fused, factor), thinned)):
+    for found, expected in (
+        (coherent(fused, share), lifted),
+        (saturated(fused, factor), thinned),
+    ):
         assert raw(found) == pytest.approx(expected, rel=1e-9, abs=1e-300)
         assert found == best_first(*found)
-        assert all(each.score == pytest.approx(each.raw_score * 10, rel=1e-9, abs=1e-300) for each in found)
+        assert all(
+            each.score == pytest.approx(each.raw_score * 10, rel=1e-9, abs=1e-300)
+            for each in found
+        )

@@ -16,7 +16,10 @@ def by_question(values) -> dict[str, float]:
 
 
 def test_wins_ties_and_losses():
-    found = compare({"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.1}, {"a": 0.7, "b": 0.5, "c": 0.4, "d": 0.3})
+    found = compare(
+        {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.1},
+        {"a": 0.7, "b": 0.5, "c": 0.4, "d": 0.3},
+    )
     assert (found.wins, found.ties, found.losses) == (2, 1, 1)
     assert found.mean == pytest.approx((0.2 + 0 - 0.1 + 0.2) / 4)
 
@@ -44,7 +47,11 @@ def test_the_interval_is_that_of_another_bootstrap():
     gains = np.random.default_rng(3).normal(0.02, 0.3, 240)
     ours = compare(by_question(np.zeros(240)), by_question(gains))
     theirs = stats.bootstrap(
-        (gains,), np.mean, n_resamples=9_999, method="percentile", rng=np.random.default_rng(5)
+        (gains,),
+        np.mean,
+        n_resamples=9_999,
+        method="percentile",
+        rng=np.random.default_rng(5),
     ).confidence_interval
     width = theirs.high - theirs.low
     assert ours.low == pytest.approx(theirs.low, abs=width * 0.05)

@@ -7,15 +7,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_markdown import SIZES, check_law
 
-from tamis.ingest.data import data_parts
+from tamis.ingest.code.data import data_parts
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.languages import DATA_LANGUAGE
 from tamis.model import Chunk
 from tamis.settings import ChunkingSettings
+from tamis.text.languages import DATA_LANGUAGE
 
 LAW = settings(
-    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], max_examples=200
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=200,
 )
 EACH = ChunkingSettings(min_chars=0)  # nothing is joined
 
@@ -28,7 +31,9 @@ def headers(path: str, text: str) -> list[str]:
     return [chunk.header_path for chunk in chunks_of(path, text)]
 
 
-PACKAGE = json.dumps({"name": "a", "scripts": {"build": "x", "name": "y"}, 'a "b"': [1, 2]}, indent=2)
+PACKAGE = json.dumps(
+    {"name": "a", "scripts": {"build": "x", "name": "y"}, 'a "b"': [1, 2]}, indent=2
+)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,9 @@ def test_the_parts_of_data(path, text, expected):
     """R004-031, X7: `data` is configuration too, cut by what it is made of."""
     found = chunks_of(path, text)
     assert [chunk.header_path for chunk in found] == expected
-    assert {(chunk.chunk_type, chunk.language) for chunk in found} == {("data", DATA_LANGUAGE[path[1:]])}
+    assert {(chunk.chunk_type, chunk.language) for chunk in found} == {
+        ("data", DATA_LANGUAGE[path[1:]])
+    }
     assert {chunk.names for chunk in found} == {()}
 
 
@@ -84,11 +91,18 @@ def test_sql_by_statements():
 
 
 def test_small_parts_share_a_chunk():
-    (chunk,) = chunks_of("a.sql", "CREATE TABLE a (x int);\nCREATE TABLE b (y int);\n", ChunkingSettings())
+    (chunk,) = chunks_of(
+        "a.sql",
+        "CREATE TABLE a (x int);\nCREATE TABLE b (y int);\n",
+        ChunkingSettings(),
+    )
     assert (chunk.header_path, chunk.names) == ("a, b", ("a", "b"))
     text = "".join(f"key_{number}: value\n" for number in range(30))
     assert all(
-        len(header) <= 100 for header in (c.header_path for c in chunks_of("a.yml", text, ChunkingSettings()))
+        len(header) <= 100
+        for header in (
+            c.header_path for c in chunks_of("a.yml", text, ChunkingSettings())
+        )
     )
 
 
@@ -106,9 +120,15 @@ def test_a_large_part_keeps_its_name():
 
 def test_data_has_parents_too():
     """R002-157, R002-166."""
-    text = "".join(f"table_{number}:\n" + f"  column: {'x' * 60}\n" * 20 for number in range(5))
-    made, _ = parse(Source("a.yml", text, b"", 1, 0, 0, 0, 0), ChunkingSettings(parents=True))
-    assert [parent.header_path for parent in made.parents] == [f"table_{number}" for number in range(5)]
+    text = "".join(
+        f"table_{number}:\n" + f"  column: {'x' * 60}\n" * 20 for number in range(5)
+    )
+    made, _ = parse(
+        Source("a.yml", text, b"", 1, 0, 0, 0, 0), ChunkingSettings(parents=True)
+    )
+    assert [parent.header_path for parent in made.parents] == [
+        f"table_{number}" for number in range(5)
+    ]
     for chunk in made.chunks:
         assert len(chunk.content) <= 600
         assert chunk.content in made.parents[chunk.parent].content
@@ -123,7 +143,11 @@ WORDS = st.sampled_from(
 
 
 @LAW
-@given(st.text() | st.lists(WORDS, max_size=40).map("".join), st.sampled_from(sorted(DATA_LANGUAGE)), SIZES)
+@given(
+    st.text() | st.lists(WORDS, max_size=40).map("".join),
+    st.sampled_from(sorted(DATA_LANGUAGE)),
+    SIZES,
+)
 @example("a: 1\n# c\n" * 20, ".yml", EACH)
 def test_the_law_for_any_text(text, suffix, sizes):
     check_law(text, chunks_of(f"a{suffix}", text, sizes), sizes)
@@ -141,5 +165,7 @@ def test_two_megabytes_of_anything(suffix, part):
     text = (part * (2_000_000 // len(part)))[:2_000_000]
     chunks = data_parts(f"a{suffix}", text, ChunkingSettings()).chunks
     assert (
-        sum(len(chunk.content) for chunk in chunks) >= len(text.strip()) - 5 * len(chunks) or not text.strip()
+        sum(len(chunk.content) for chunk in chunks)
+        >= len(text.strip()) - 5 * len(chunks)
+        or not text.strip()
     )

@@ -9,23 +9,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.model import Candidate, Passage
-from tamis.search.diverse import diversified, mmr_order, same_meaning
+from tamis.search.extras.diversity import diversified, mmr_order, same_meaning
 from tamis.search.question import Means, Question
 from tamis.search.stages import STAGES
 from tamis.settings import SearchSettings
-from tamis.text import text_hash
+from tamis.text.words import text_hash
 
 LAW = settings(deadline=None, derandomize=True, database=None, max_examples=300)
 
 
 def candidate(number: int, score: float) -> Candidate:
     text = f"text {number}"
-    row = Passage(f"f{number}.md", 0, text, text_hash(text), "", 1, 2, "documentation", None, 0.0, ())
+    row = Passage(
+        f"f{number}.md",
+        0,
+        text,
+        text_hash(text),
+        "",
+        1,
+        2,
+        "documentation",
+        None,
+        0.0,
+        (),
+    )
     return Candidate(row, score / 50, score, ())
 
 
 def at_angles(*degrees):
-    return np.array([[math.cos(math.radians(d)), math.sin(math.radians(d))] for d in degrees], np.float32)
+    return np.array(
+        [[math.cos(math.radians(d)), math.sin(math.radians(d))] for d in degrees],
+        np.float32,
+    )
 
 
 def cosine(one, two):
@@ -56,7 +71,9 @@ def test_at_the_threshold_counts():
 def test_without_a_vector_it_stays():
     """R002-095: no model (rows of width 0), or nothing to embed (zeros)."""
     assert same_meaning(np.zeros((3, 0), np.float32), 0.85) == [0, 1, 2]
-    assert same_meaning(np.array([[0, 0], [1, 0], [0, 0], [1, 0]], np.float32), 0.0) == [0, 1, 2, 1]
+    assert same_meaning(
+        np.array([[0, 0], [1, 0], [0, 0], [1, 0]], np.float32), 0.0
+    ) == [0, 1, 2, 1]
 
 
 rows = st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), max_size=12)
@@ -74,7 +91,10 @@ def test_same_meaning_against_the_naive_way(vectors, threshold):
         near = (k for k in kept if any(vector) and cosines[k] >= threshold)
         expected.append(next(near, at))
         kept += [at] if expected[-1] == at and any(vector) else []
-    assert same_meaning(np.array(vectors, np.float32).reshape(-1, 3), threshold) == expected
+    assert (
+        same_meaning(np.array(vectors, np.float32).reshape(-1, 3), threshold)
+        == expected
+    )
 
 
 def test_a_decision_does_not_depend_on_the_rows_beside():
@@ -86,13 +106,18 @@ def test_a_decision_does_not_depend_on_the_rows_beside():
         pair = vectors[[one, two]]
         exact = float((pair[0].astype(float) * pair[1].astype(float)).sum())
         exact /= math.sqrt(
-            float((pair[0].astype(float) ** 2).sum()) * float((pair[1].astype(float) ** 2).sum())
+            float((pair[0].astype(float) ** 2).sum())
+            * float((pair[1].astype(float) ** 2).sum())
         )
         threshold = max(exact, 0.0)
         far = dice.normal(size=(30, 384)).astype(np.float32)
-        far -= (far @ pair[1])[:, None] * pair[1] / float(pair[1] @ pair[1])  # at right angles to the second
+        far -= (
+            (far @ pair[1])[:, None] * pair[1] / float(pair[1] @ pair[1])
+        )  # at right angles to the second
         alone = same_meaning(pair, threshold)[1]
-        beside = same_meaning(np.vstack([pair[:1], far - 2 * pair[1], pair[1:]]), threshold)[-1]
+        beside = same_meaning(
+            np.vstack([pair[:1], far - 2 * pair[1], pair[1:]]), threshold
+        )[-1]
         assert (alone == 0) == (beside == 0)
 
 
@@ -101,13 +126,18 @@ def test_a_decision_does_not_depend_on_the_rows_beside():
 
 def naive_mmr(scores, vectors, weight):
     low, high = min(scores, default=0.0), max(scores, default=0.0)
-    relevance = [(score - low) / (high - low) if high > low else 1.0 for score in scores]
+    relevance = [
+        (score - low) / (high - low) if high > low else 1.0 for score in scores
+    ]
     left = [at for at, vector in enumerate(vectors) if any(vector)]
     order = []
     while left:
         gains = [
             weight * relevance[at]
-            - (1 - weight) * max((max(0.0, cosine(vectors[at], vectors[o])) for o in order), default=0.0)
+            - (1 - weight)
+            * max(
+                (max(0.0, cosine(vectors[at], vectors[o])) for o in order), default=0.0
+            )
             for at in left
         ]
         best = max(gains)
@@ -119,7 +149,12 @@ def naive_mmr(scores, vectors, weight):
 
 @LAW
 @given(
-    st.lists(st.tuples(st.floats(0, 1), st.lists(st.integers(-3, 3), min_size=3, max_size=3)), max_size=9),
+    st.lists(
+        st.tuples(
+            st.floats(0, 1), st.lists(st.integers(-3, 3), min_size=3, max_size=3)
+        ),
+        max_size=9,
+    ),
     st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]),
 )
 def test_mmr_against_the_naive_way(candidates, weight):
@@ -128,7 +163,10 @@ def test_mmr_against_the_naive_way(candidates, weight):
     vectors = [vector for _, vector in candidates]
     expected = naive_mmr(scores, vectors, weight)
     if expected is not None:
-        assert mmr_order(scores, np.array(vectors, np.float32).reshape(-1, 3), weight) == expected
+        assert (
+            mmr_order(scores, np.array(vectors, np.float32).reshape(-1, 3), weight)
+            == expected
+        )
 
 
 def test_mmr_by_hand():
@@ -136,15 +174,20 @@ def test_mmr_by_hand():
     vectors = at_angles(0, 10, 90)
     assert mmr_order([1.0, 0.9, 0.4], vectors, 0.5) == [0, 2, 1]
     assert mmr_order([1.0, 0.9, 0.4], vectors, 0.8) == [0, 1, 2]
-    assert mmr_order([1.0, 0.9, 0.4, 0.0], np.vstack([vectors, at_angles(180)]), 0.5) == [0, 2, 3, 1]
-    assert mmr_order([1.0, 0.9, 0.4, 0.0], np.vstack([vectors, at_angles(180)]), 1.0) == [0, 1, 2, 3]
+    assert mmr_order(
+        [1.0, 0.9, 0.4, 0.0], np.vstack([vectors, at_angles(180)]), 0.5
+    ) == [0, 2, 3, 1]
+    assert mmr_order(
+        [1.0, 0.9, 0.4, 0.0], np.vstack([vectors, at_angles(180)]), 1.0
+    ) == [0, 1, 2, 3]
 
 
 def test_relevance_is_rescaled():
     """C63: fused scores of some 0.02 weigh as much as scores of 20; otherwise lambda would do nothing."""
     vectors = at_angles(0, 5, 80, 90)
     orders = {
-        tuple(mmr_order([s * factor for s in (1.0, 0.9, 0.5, 0.4)], vectors, 0.5)) for factor in (0.02, 1, 64)
+        tuple(mmr_order([s * factor for s in (1.0, 0.9, 0.5, 0.4)], vectors, 0.5))
+        for factor in (0.02, 1, 64)
     }
     assert len(orders) == 1 and orders != {(0, 1, 2, 3)}
 
@@ -176,7 +219,9 @@ def test_more_diverse_than_a_threshold():
     vectors, scores = at_angles(*angles), [1.0, 0.98, 0.96, 0.94, 0.92, 0.9]
 
     def spread(order):
-        return max(cosine(vectors[a], vectors[b]) for a in order for b in order if a != b)
+        return max(
+            cosine(vectors[a], vectors[b]) for a in order for b in order if a != b
+        )
 
     kept = [at for at, best in enumerate(same_meaning(vectors, 0.85)) if at == best][:3]
     assert spread(mmr_order(scores, vectors, 0.5)[:3]) < spread(kept)
@@ -186,7 +231,13 @@ def test_scores_fall_and_raw_scores_stay():
     """C51: a passage that rises is not called a better match; one after it is called no better than it."""
     rows = [candidate(at, score) for at, score in enumerate((1.0, 0.9, 0.4, 0.2, 0.1))]
     found = diversified(rows, np.vstack([at_angles(0, 10, 90, 180)]), 0.5)
-    assert [each.passage.path for each in found] == ["f0.md", "f2.md", "f3.md", "f1.md", "f4.md"]
+    assert [each.passage.path for each in found] == [
+        "f0.md",
+        "f2.md",
+        "f3.md",
+        "f1.md",
+        "f4.md",
+    ]
     assert [each.score for each in found] == [1.0, 0.4, 0.2, 0.2, 0.1]
     assert {each.passage.path: each.raw_score for each in found} == {
         e.passage.path: e.raw_score for e in rows
@@ -206,7 +257,9 @@ def test_mmr_takes_the_place_of_same_meaning():
         ask = Question("x", settings=replace(ON, mmr_lambda=0.5), mmr=mmr)
         kept = STAGES["same meaning"](rows, ask, means)
         assert len(kept) == left
-        assert [int(each.passage.path[1]) for each in STAGES["mmr"](kept, ask, means)] == order
+        assert [
+            int(each.passage.path[1]) for each in STAGES["mmr"](kept, ask, means)
+        ] == order
 
 
 @pytest.mark.parametrize("name", ["same meaning", "mmr"])
@@ -214,7 +267,12 @@ def test_without_a_model_nothing_happens(name):
     rows = [candidate(at, 1 - at / 10) for at in range(3)]
     for some in (rows, []):
         means = Means(lambda candidates: np.zeros((len(candidates), 0), np.float32))
-        assert list(STAGES[name](some, Question("x", settings=ON, mmr=name == "mmr"), means)) == some
+        assert (
+            list(
+                STAGES[name](some, Question("x", settings=ON, mmr=name == "mmr"), means)
+            )
+            == some
+        )
 
 
 @pytest.mark.parametrize(("limit", "asked"), [(5, 50), (12, 50), (13, 52), (100, 300)])
@@ -227,9 +285,13 @@ def test_mmr_looks_at_a_bounded_number(limit, asked):
         sizes.append(len(some))
         return np.tile(at_angles(0, 90), (150, 1))[: len(some)]
 
-    found = STAGES["mmr"](rows, Question("x", limit=limit, settings=ON, mmr=True), Means(vectors))
+    found = STAGES["mmr"](
+        rows, Question("x", limit=limit, settings=ON, mmr=True), Means(vectors)
+    )
     assert sizes == [asked]
-    assert [each.passage.path for each in found[asked:]] == [each.passage.path for each in rows[asked:]]
+    assert [each.passage.path for each in found[asked:]] == [
+        each.passage.path for each in rows[asked:]
+    ]
     assert {each.passage.path for each in found} == {each.passage.path for each in rows}
 
 
@@ -262,7 +324,9 @@ def test_mmr_for_one_search(corpus_of):
         }
         corpus = corpus_of(FILES, **flags)
         orders = {
-            mmr: [result.path for result in corpus.search("sheep meadow", mmr=mmr).results]
+            mmr: [
+                result.path for result in corpus.search("sheep meadow", mmr=mmr).results
+            ]
             for mmr in (None, True, False)
         }
         assert orders[None] == orders[configured]

@@ -60,5 +60,8 @@ def test_what_is_left_of_raw_html(written, left, tmp_path):
     site = site_of(tmp_path / "r", {"a.md": f"x\n\n{written}\n"})
     found = site.get("/documents/a.md", html=True)["html"]
     assert left in found
-    assert not any(word in found for word in ("onclick", "evil", "id=", 'colspan="x', "<img>", "<hr"))
+    assert not any(
+        word in found
+        for word in ("onclick", "evil", "id=", 'colspan="x', "<img>", "<hr")
+    )
     site.close()

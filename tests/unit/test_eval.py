@@ -10,22 +10,41 @@ from pathlib import Path
 import pytest
 
 from conftest import SHARED, write_files, write_judged
-from tamis.doors.cli import main
+from tamis.cli.main import main
 from tamis.errors import BadJudgedSet, BadSetting, UsageError
-from tamis.measure.evaluate import evaluate
+from tamis.measure.evaluate import Way, ablations, evaluate, parse_way
 from tamis.measure.metrics import METRICS
 from tamis.measure.study import plan, read_saved, study
-from tamis.measure.ways import Way, ablations, parse_way
 from tamis.progress import Silent
 from tamis.search.stages import STAGES
 
 DOCUMENTS = [
-    {"_id": "apple", "title": "Apples", "text": "An apple grows on a tree. See [pears](garden/pear.md)."},
-    {"_id": "pear", "path": "garden/pear.md", "text": "# Pears\n\nA pear grows on a tree, too."},
-    {"_id": "beet", "path": "garden/archive/beet.md", "text": "# Beets\n\nA beet grows in the ground."},
-    {"_id": "hidden", "path": ".hidden/node_modules/fig.md", "text": "# Figs\n\nA fig is soft."},
+    {
+        "_id": "apple",
+        "title": "Apples",
+        "text": "An apple grows on a tree. See [pears](garden/pear.md).",
+    },
+    {
+        "_id": "pear",
+        "path": "garden/pear.md",
+        "text": "# Pears\n\nA pear grows on a tree, too.",
+    },
+    {
+        "_id": "beet",
+        "path": "garden/archive/beet.md",
+        "text": "# Beets\n\nA beet grows in the ground.",
+    },
+    {
+        "_id": "hidden",
+        "path": ".hidden/node_modules/fig.md",
+        "text": "# Figs\n\nA fig is soft.",
+    },
     {"_id": "rules", "path": ".gitignore", "text": "*.md\n"},
-    {"_id": "tamis", "path": "tamis.toml", "text": "[search]\nlimit = 1\nkeyword_weight = 0\n"},
+    {
+        "_id": "tamis",
+        "path": "tamis.toml",
+        "text": "[search]\nlimit = 1\nkeyword_weight = 0\n",
+    },
 ]
 QUESTIONS = [
     {"_id": "q1", "text": "apple", "kind": "fruit"},
@@ -46,7 +65,19 @@ RESULT = {
     "set", "config", "documents", "skipped", "questions", "metrics", "by_type", "by_label", "latency_ms",
     "asked",
 }  # fmt: skip
-DIFFERENCE = {"set", "first", "second", "metric", "mean", "low", "high", "wins", "ties", "losses", "clear"}
+DIFFERENCE = {
+    "set",
+    "first",
+    "second",
+    "metric",
+    "mean",
+    "low",
+    "high",
+    "wins",
+    "ties",
+    "losses",
+    "clear",
+}
 
 
 class Ended:
@@ -62,7 +93,9 @@ class Ended:
 def run(capsys, monkeypatch, tmp_path):
     """Run `tamis eval` beside two small judged sets, with words alone unless said otherwise."""
     write_judged(tmp_path / "garden", DOCUMENTS, QUESTIONS, JUDGEMENTS)
-    write_judged(tmp_path / "orchard", DOCUMENTS[:2], QUESTIONS[:1], JUDGEMENTS[:1], packed=True)
+    write_judged(
+        tmp_path / "orchard", DOCUMENTS[:2], QUESTIONS[:1], JUDGEMENTS[:1], packed=True
+    )
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, model: str = "none") -> Ended:
@@ -139,9 +172,16 @@ def test_ablations_leave_out_each_stage_and_each_lane():
 
 
 def test_a_lane_that_is_not_there_or_the_last_is_not_left_out():
-    lanes = [way.name for way in ablations(parse_way("a=max_hops=0"), "none") if "lane" in way.name]
+    lanes = [
+        way.name
+        for way in ablations(parse_way("a=max_hops=0"), "none")
+        if "lane" in way.name
+    ]
     assert lanes == ["without the code lane"]
-    lanes = [way.name for way in ablations(parse_way("a=keyword_weight=0,max_hops=0"), "hashing")]
+    lanes = [
+        way.name
+        for way in ablations(parse_way("a=keyword_weight=0,max_hops=0"), "hashing")
+    ]
     assert "without the meaning lane" not in lanes
     assert "without the words lane" not in lanes
 
@@ -158,11 +198,18 @@ def test_figures_by_hand(run):
     assert asked["q1"]["ranked"][0] == "apple"
     assert asked["q1"]["scores"] == dict.fromkeys(METRICS, 1.0)
     assert asked["q2"]["ranked"][0] == "beet", "an archive folder is searched, too"
-    assert asked["q3"]["ranked"][0] == "hidden", "a filter's signs are words, and nothing is ignored"
-    assert asked["q4"]["ranked"] == ["pear", "beet"] or asked["q4"]["ranked"] == ["beet", "pear"]
+    assert asked["q3"]["ranked"][0] == "hidden", (
+        "a filter's signs are words, and nothing is ignored"
+    )
+    assert asked["q4"]["ranked"] == ["pear", "beet"] or asked["q4"]["ranked"] == [
+        "beet",
+        "pear",
+    ]
     best = 1 + 1 / math.log2(3)
     place = asked["q4"]["ranked"].index("pear") + 1
-    assert asked["q4"]["scores"]["ndcg@10"] == pytest.approx(1 / math.log2(place + 1) / best)
+    assert asked["q4"]["scores"]["ndcg@10"] == pytest.approx(
+        1 / math.log2(place + 1) / best
+    )
     assert asked["q4"]["scores"]["recall@10"] == 0.5
     assert asked["q5"]["ranked"] == []
     scores = [each["scores"]["mrr@10"] for each in asked.values()]
@@ -176,7 +223,16 @@ def test_figures_by_hand(run):
 def test_the_contract_of_the_json(run):
     """R002-198: every figure by set and way, with the times of every stage."""
     told = run(
-        "garden", "orchard", "--json", "--config", "a", "--config", "b=max_hops=0", "--compare", "a", "b"
+        "garden",
+        "orchard",
+        "--json",
+        "--config",
+        "a",
+        "--config",
+        "b=max_hops=0",
+        "--compare",
+        "a",
+        "b",
     ).json
     assert set(told) == {"sets", "results", "mean", "comparison", "ablation"}
     assert [(one["set"], one["config"]) for one in told["results"]] == [
@@ -185,7 +241,15 @@ def test_the_contract_of_the_json(run):
     for one in told["results"]:
         assert set(one) == RESULT
         assert list(one["metrics"]) == list(METRICS)
-        assert set(one["latency_ms"]) == {"total", "filter", "embed", "expand", "lanes", "stages", *STAGES}
+        assert set(one["latency_ms"]) == {
+            "total",
+            "filter",
+            "embed",
+            "expand",
+            "lanes",
+            "stages",
+            *STAGES,
+        }
         assert all(times["p50"] <= times["p95"] for times in one["latency_ms"].values())
         for each in one["asked"]:
             assert set(each) == {"id", "type", "label", "ranked", "scores"}
@@ -199,7 +263,11 @@ def test_the_contract_of_the_json(run):
     for name in METRICS:
         mean = (garden["metrics"][name] + orchard["metrics"][name]) / 2
         assert told["mean"]["a"][name] == pytest.approx(mean)
-    assert [row["set"] for row in told["comparison"]] == ["garden", "orchard", "all sets"]
+    assert [row["set"] for row in told["comparison"]] == [
+        "garden",
+        "orchard",
+        "all sets",
+    ]
     for row in told["comparison"]:
         assert set(row) == DIFFERENCE
         assert (row["first"], row["second"], row["metric"]) == ("a", "b", "ndcg@10")
@@ -232,16 +300,26 @@ def test_ablation_says_what_each_is_worth(run):
 
 
 def test_the_first_way_is_taken_apart(run):
-    told = run("garden", "--json", "--ablate", "--config", "a=max_hops=0", "--config", "b").json
+    told = run(
+        "garden", "--json", "--ablate", "--config", "a=max_hops=0", "--config", "b"
+    ).json
     assert {row["first"] for row in told["ablation"]} == {"a"}
     assert "without the links lane" not in {row["second"] for row in told["ablation"]}
 
 
 def test_a_way_changes_what_is_found(run):
     """A stage left out and a setting changed reach the search: no score is ever 1."""
-    ways = ("--config", "high=min_confidence=1", "--config", "open=min_confidence=1,without=threshold")
+    ways = (
+        "--config",
+        "high=min_confidence=1",
+        "--config",
+        "open=min_confidence=1,without=threshold",
+    )
     told = run("garden", "--json", *ways).json
-    found = {one["config"]: {each["id"]: each["ranked"] for each in one["asked"]} for one in told["results"]}
+    found = {
+        one["config"]: {each["id"]: each["ranked"] for each in one["asked"]}
+        for one in told["results"]
+    }
     assert len(found["high"]["q4"]) == 0
     assert len(found["open"]["q4"]) == 2
 
@@ -249,7 +327,9 @@ def test_a_way_changes_what_is_found(run):
 def test_a_result_counts_for_every_place_that_it_stands_for(run, tmp_path):
     """C72: of the same text twice one is shown; who judged the other did not judge wrongly."""
     same = "# Figs\n\nA fig grows on a wall."
-    twins = [{"_id": name, "text": same, "path": f"{name}.md"} for name in ("one", "two")]
+    twins = [
+        {"_id": name, "text": same, "path": f"{name}.md"} for name in ("one", "two")
+    ]
     last = {
         "_id": "last",
         "text": "A fig, and many other words about something else.",
@@ -267,7 +347,9 @@ def test_a_result_counts_for_every_place_that_it_stands_for(run, tmp_path):
 def test_archived_documents_are_hidden_where_a_way_says_so(run, tmp_path):
     """Unless the question's own filter names them, as in any search."""
     questions = [QUESTIONS[1], {"_id": "q6", "text": "ground", "filter": "is:archived"}]
-    write_judged(tmp_path / "old", DOCUMENTS, questions, [("q2", "beet", 1), ("q6", "beet", 1)])
+    write_judged(
+        tmp_path / "old", DOCUMENTS, questions, [("q2", "beet", 1), ("q6", "beet", 1)]
+    )
     told = run("old", "--json", "--config", "a=archive.patterns=archive/").json
     asked = {each["id"]: each["ranked"] for each in told["results"][0]["asked"]}
     assert "beet" not in asked["q2"]
@@ -275,24 +357,40 @@ def test_archived_documents_are_hidden_where_a_way_says_so(run, tmp_path):
 
 
 def test_a_tree_with_a_set_of_questions(run, tmp_path):
-    write_files(tmp_path / "code", {"src/api.py": "def get_user(): ...\n", ".gitignore": "src\n"})
+    write_files(
+        tmp_path / "code",
+        {"src/api.py": "def get_user(): ...\n", ".gitignore": "src\n"},
+    )
     write_judged(tmp_path / "asked", None, [*QUESTIONS[:2], {"_id": "q9", "text": "get_user"}],
                  [("q9", "src/api.py", 1), ("q9", "src/gone.py", 1), ("q1", "gone.py", 1)])  # fmt: skip
     answer = run("asked", "--corpus", "code", "--json")
     assert answer.json["sets"] == [
-        {"name": "asked", "questions": 1, "unjudged": 1, "orphaned": 1, "missing_judgements": 2}
+        {
+            "name": "asked",
+            "questions": 1,
+            "unjudged": 1,
+            "orphaned": 1,
+            "missing_judgements": 2,
+        }
     ]
     assert answer.json["results"][0]["metrics"]["recall@10"] == 1.0
-    assert sorted(path.name for path in (tmp_path / "code").iterdir()) == [".gitignore", "src"]
+    assert sorted(path.name for path in (tmp_path / "code").iterdir()) == [
+        ".gitignore",
+        "src",
+    ]
     told = run("garden", "asked=code", "--json").json
-    assert told["results"][1]["asked"] == answer.json["results"][0]["asked"], "each set with its own tree"
+    assert told["results"][1]["asked"] == answer.json["results"][0]["asked"], (
+        "each set with its own tree"
+    )
     shown = run("asked", "--corpus", "code").out
     assert "asked: 2 judgements are of documents that are not there" in shown
     assert "asked: 1 questions were dropped with them" in shown
 
 
 def test_few_questions(run):
-    assert run("garden", "--queries", "2", "--json").json["results"][0]["questions"] == 2
+    assert (
+        run("garden", "--queries", "2", "--json").json["results"][0]["questions"] == 2
+    )
 
 
 def test_a_very_long_question_is_cut(run, tmp_path):
@@ -315,7 +413,10 @@ def test_embedding_is_not_repeated(tmp_path):
                 model="hashing",
             )
         )
-        return {file: file.stat().st_mtime_ns for file in tmp_path.glob("work/*/index-*/segments/*/*")}
+        return {
+            file: file.stat().st_mtime_ns
+            for file in tmp_path.glob("work/*/index-*/segments/*/*")
+        }
 
     first = segments("a")
     assert first
@@ -336,7 +437,9 @@ def test_real_figures_are_those_of_another_scorer(tmp_path):
         question, document, grade = line.split("\t")
         grades.setdefault(question, {})[document] = int(grade)
     kit = runpy.run_path(str(SHARED / "data" / "evalkit.py"))
-    theirs = kit["evaluate"]({each["id"]: each["ranked"] for each in one["asked"]}, grades)
+    theirs = kit["evaluate"](
+        {each["id"]: each["ranked"] for each in one["asked"]}, grades
+    )
     assert one["questions"] == theirs["queries"]
     for name in ("nDCG@10", "MRR@10", "Recall@10"):
         assert one["metrics"][name.lower()] == pytest.approx(theirs[name])
@@ -346,7 +449,9 @@ def test_real_figures_are_those_of_another_scorer(tmp_path):
 
 
 def test_an_earlier_run_is_one_side(run, tmp_path):
-    (tmp_path / "before.json").write_text(run("garden", "--json", "--config", "a=min_confidence=1").out)
+    (tmp_path / "before.json").write_text(
+        run("garden", "--json", "--config", "a=min_confidence=1").out
+    )
     told = run("garden", "--json", "--compare", "before.json", "default").json
     (row,) = told["comparison"]
     assert (row["first"], row["second"]) == ("before.json", "default")
@@ -354,7 +459,9 @@ def test_an_earlier_run_is_one_side(run, tmp_path):
 
 
 def test_one_of_several_ways_of_an_earlier_run(run, tmp_path):
-    (tmp_path / "before.json").write_text(run("garden", "--json", "--config", "a", "--config", "b").out)
+    (tmp_path / "before.json").write_text(
+        run("garden", "--json", "--config", "a", "--config", "b").out
+    )
     assert run("garden", "--compare", "before.json:b", "default").code == 0
     unclear = run("garden", "--compare", "before.json", "default")
     assert unclear.code == 2
@@ -362,7 +469,8 @@ def test_one_of_several_ways_of_an_earlier_run(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"results": [{}]}', '{"results": 3}', "\xff", "[" * 99_999]
+    "text",
+    ["", "{}", "[]", '{"results": [{}]}', '{"results": 3}', "\xff", "[" * 99_999],
 )
 def test_what_is_no_earlier_run(tmp_path, text):
     (tmp_path / "before.json").write_text(text, "latin-1")
@@ -382,9 +490,20 @@ def test_earlier_runs_of_other_sets(run, tmp_path):
 
 def test_the_tables(run):
     shown = run(
-        "garden", "orchard", "--config", "a", "--config", "b=max_hops=0", "--compare", "a", "b", "--ablate"
+        "garden",
+        "orchard",
+        "--config",
+        "a",
+        "--config",
+        "b=max_hops=0",
+        "--compare",
+        "a",
+        "b",
+        "--ablate",
     ).out
-    assert re.search(r"^\| set +\| config +\| questions +\| nDCG@5 +\| nDCG@10 ", shown, re.MULTILINE)
+    assert re.search(
+        r"^\| set +\| config +\| questions +\| nDCG@5 +\| nDCG@10 ", shown, re.MULTILINE
+    )
     assert re.search(r"^\| mean of sets \| a ", shown, re.MULTILINE)
     assert re.search(r"^\| garden +\| a +\| fruit +\| +3 \|", shown, re.MULTILINE)
     assert re.search(r"^\| same text +\| +[\d.]+ / [\d.]+ \|", shown, re.MULTILINE)
@@ -416,7 +535,9 @@ def test_a_set_without_a_question_is_something_to_look_at(run, tmp_path):
     ended = run("empty")
     assert ended.code == 1
     assert "empty: no question is left to ask" in ended.out
-    assert run("empty", "--json", "--ablate", "--compare", "default", "default").code == 1
+    assert (
+        run("empty", "--json", "--ablate", "--compare", "default", "default").code == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -434,7 +555,10 @@ def test_a_set_without_a_question_is_something_to_look_at(run, tmp_path):
         (["garden", "garden"], "2 sets are called garden"),
         (["garden", "--plot", "out.pdf"], "neither SVG nor PNG"),
         (["garden", "--plot", "nowhere/out.svg"], "no folder"),
-        (["garden", "--config", "a=semantic_weight=0,keyword_weight=0"], "nothing would be searched"),
+        (
+            ["garden", "--config", "a=semantic_weight=0,keyword_weight=0"],
+            "nothing would be searched",
+        ),
     ],
 )
 def test_faults(run, arguments, message):
@@ -482,7 +606,9 @@ def test_nothing_is_left_behind(run, tmp_path, monkeypatch):
 # --- pictures -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("more", [[], ["--ablate"], ["--config", "$a_b", "--compare", "default", "$a_b"]])
+@pytest.mark.parametrize(
+    "more", [[], ["--ablate"], ["--config", "$a_b", "--compare", "default", "$a_b"]]
+)
 def test_a_picture(run, tmp_path, more):
     """The names and nothing but what a browser needs; equal figures, equal file."""
     pytest.importorskip("matplotlib")

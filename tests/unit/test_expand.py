@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.engine import Concept
-from tamis.search.expand import Expansion, expanded, weighted
+from tamis.index.protocol import Concept
+from tamis.search.extras.expansion import Expansion, expanded, weighted
 from tamis.settings import SearchSettings
-from tamis.text import STOP_WORDS, concepts, words
+from tamis.text.words import STOP_WORDS, concepts, words
 
 
 def as_printed(text: str) -> set[str]:
@@ -73,7 +73,12 @@ def chosen(text: str, *found: tuple[str, float], **usual: object) -> tuple[str, 
 
 def test_the_nearest_terms_are_taken():
     """R002-023, R002-024, R002-032, R002-035, R002-036: test_query_expansion_synonyms; at most three."""
-    terms = (("authentication", 0.8), ("authorization", 0.7), ("login", 0.6), ("password", 0.55))
+    terms = (
+        ("authentication", 0.8),
+        ("authorization", 0.7),
+        ("login", 0.6),
+        ("password", 0.55),
+    )
     assert chosen("auth", *terms) == ("authentication", "authorization", "login")
     assert chosen("auth", *terms, top_k=1) == ("authentication",)
     assert chosen("auth", *terms, threshold=0.65) == ("authentication", "authorization")
@@ -83,7 +88,13 @@ def test_the_nearest_terms_are_taken():
 
 def test_a_term_that_says_nothing_new_is_passed_over():
     """C49: no term that is in the question, nor another form of it, nor of a term that was taken."""
-    terms = (("retries", 0.9), ("retry", 0.9), ("retrying-policy", 0.8), ("backoff", 0.7), ("backoffs", 0.6))
+    terms = (
+        ("retries", 0.9),
+        ("retry", 0.9),
+        ("retrying-policy", 0.8),
+        ("backoff", 0.7),
+        ("backoffs", 0.6),
+    )
     assert chosen("Retry", *terms) == ("retrying-policy", "backoff")
     assert chosen("retry policies", *terms) == ("backoff",)
 
@@ -99,7 +110,9 @@ def test_more_terms_are_asked_for_while_the_near_ones_say_nothing_new():
 
 
 def test_without_a_vocabulary_there_is_no_expansion():
-    assert expanded("auth", SearchSettings(), lambda depth: None) == Expansion((), unready=True)
+    assert expanded("auth", SearchSettings(), lambda depth: None) == Expansion(
+        (), unready=True
+    )
 
 
 def test_what_is_added_counts_less_and_shares_its_weight():
@@ -109,5 +122,8 @@ def test_what_is_added_counts_less_and_shares_its_weight():
         **dict.fromkeys(words("pull request"), 0.15),
     }
     assert weighted("deleting", ["delete", "delete row"], 0.3) == {"row": 0.15}
-    assert weighted("x", ["pull request", "request"], 0.3) == {"pull": 0.15, "request": 0.3}
+    assert weighted("x", ["pull request", "request"], 0.3) == {
+        "pull": 0.15,
+        "request": 0.3,
+    }
     assert weighted("x", ["request"], 0.0) == {}

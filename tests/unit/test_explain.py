@@ -30,7 +30,7 @@ class Late:
 
 @pytest.fixture
 def corpus(corpus_of, monkeypatch):
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Late())
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Late())
     return corpus_of(FILES)
 
 
@@ -41,13 +41,21 @@ def test_the_funnel(corpus):
     left = {step.stage: step.left for step in found.funnel}
     assert list(left.values()) == sorted(left.values(), reverse=True)
     assert (left["fused"], left["limit"]) == (found.stats["original_count"], 4)
-    assert left["overlap"] == found.stats["after_content_dedup"] == left["threshold"] - 1, "twins"
-    assert all(step.ms == found.timings_ms.get(step.stage, 0.0) >= 0.0 for step in found.funnel)
+    assert (
+        left["overlap"] == found.stats["after_content_dedup"] == left["threshold"] - 1
+    ), "twins"
+    assert all(
+        step.ms == found.timings_ms.get(step.stage, 0.0) >= 0.0 for step in found.funnel
+    )
 
 
-@pytest.mark.parametrize("more", [{}, {"max_chunks_per_doc": 1}, {"rerank": True}, {"mmr": True}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"max_chunks_per_doc": 1}, {"rerank": True}, {"mmr": True}], ids=str
+)
 def test_places_lead_from_the_fusion_to_where_a_result_is(corpus, more):
-    found = corpus.search("alpha", limit=50, exclude_archived=False, explain=True, **more)
+    found = corpus.search(
+        "alpha", limit=50, exclude_archived=False, explain=True, **more
+    )
     order = ["fused", *STAGES]
     assert len(found.results) >= 4
     for number, result in enumerate(found.results, start=1):
@@ -55,19 +63,29 @@ def test_places_lead_from_the_fusion_to_where_a_result_is(corpus, more):
         assert stages == sorted(stages, key=order.index)
         assert stages[0] == "fused"
         assert places[-1] == number
-        assert all(one != two for one, two in itertools.pairwise(places)), "only where it moved"
+        assert all(one != two for one, two in itertools.pairwise(places)), (
+            "only where it moved"
+        )
 
 
 def test_the_first_place_is_that_of_the_fusion(corpus_of):
     """Boosts multiply, so without them the scores are those of the fusion."""
     texts = {name: text for name, text in FILES.items() if name != "twin.md"}
-    found = corpus_of(texts).search("alpha", limit=50, exclude_archived=False, explain=True)
+    found = corpus_of(texts).search(
+        "alpha", limit=50, exclude_archived=False, explain=True
+    )
     assert found.stats["original_count"] == len(found.results)
     fused = sorted(
         found.results,
-        key=lambda each: (-each.raw_score / math.prod(each.boosts.values()), each.path, each.start_line),
+        key=lambda each: (
+            -each.raw_score / math.prod(each.boosts.values()),
+            each.path,
+            each.start_line,
+        ),
     )
-    assert [result.places["fused"] for result in fused] == list(range(1, len(fused) + 1))
+    assert [result.places["fused"] for result in fused] == list(
+        range(1, len(fused) + 1)
+    )
     moved = {stage for result in found.results for stage in result.places}
     assert moved >= {"fused", "named", "saturation"}
 
@@ -85,7 +103,9 @@ def test_nothing_is_told_that_was_not_asked(corpus):
 
 def test_the_answer_is_the_same(corpus):
     """To ask why changes nothing."""
-    plain, explained = (corpus.search("alpha", explain=flag).to_dict() for flag in (False, True))
+    plain, explained = (
+        corpus.search("alpha", explain=flag).to_dict() for flag in (False, True)
+    )
     told = [result.pop("places") for result in explained["results"]]
     assert all(told)
     assert plain["results"] == explained["results"]
@@ -98,13 +118,15 @@ def test_an_explained_answer_as_json(corpus):
     assert told["funnel"] == [
         {"stage": step.stage, "left": step.left, "ms": step.ms} for step in found.funnel
     ]
-    assert [result["places"] for result in told["results"]] == [result.places for result in found.results]
+    assert [result["places"] for result in told["results"]] == [
+        result.places for result in found.results
+    ]
 
 
 def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
     """C46, C49, C64; R002-175, R002-185: classified, expanded, asked of four lanes, fused with the weights of
     its type, calibrated, cut by confidence, made diverse, reranked; and asked by the same `search`."""
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", lambda *_: Late())
+    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Late())
     files = {
         "auth.md": "Authentication by password asks getAuthToken for a token, see [[login]].\n",
         "login.md": "A password of every user begins here.\n",
@@ -115,7 +137,9 @@ def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
         "query_expansion_enabled": True, "query_expansion_threshold": -1.0, "adaptive_weights_enabled": True,
         "rerank_enabled": True, "rerank_budget_ms": 0, "dedup_enabled": True, "min_confidence": 0.01,
     }  # fmt: skip
-    corpus = corpus_of(files, **{f"search__{name}": value for name, value in everything.items()})
+    corpus = corpus_of(
+        files, **{f"search__{name}": value for name, value in everything.items()}
+    )
     found = corpus.search("getAuthToken authentication", explain=True)
     assert found.query_type == "factual"
     assert "password" in found.expansion
@@ -124,7 +148,15 @@ def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
     lanes = {evidence.lane for result in found.results for evidence in result.evidence}
     assert lanes == {"meaning", "words", "code", "links"}
     order = [step.stage for step in found.funnel]
-    named = ["fused", "calibrate", "threshold", "same meaning", "per document", "rerank", "limit"]
+    named = [
+        "fused",
+        "calibrate",
+        "threshold",
+        "same meaning",
+        "per document",
+        "rerank",
+        "limit",
+    ]
     assert [stage for stage in order if stage in named] == named
     assert found.stats["reranked"] == found.stats["after_doc_limit"] > 1
     assert {result.score_source for result in found.results} == {"rerank"}

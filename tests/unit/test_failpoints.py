@@ -22,9 +22,15 @@ def called() -> Iterator[str]:
     """What `reached` is called with, in all of the source."""
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "reached":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "reached"
+            ):
                 (argument,) = node.args
-                assert isinstance(argument, ast.Constant), f"{file}: a point is named where it is"
+                assert isinstance(argument, ast.Constant), (
+                    f"{file}: a point is named where it is"
+                )
                 yield argument.value
 
 

@@ -40,16 +40,25 @@ def archive(files, links=()):
 
 
 def tree(root: Path) -> dict[str, bytes]:
-    return {str(f.relative_to(root)): f.read_bytes() for f in sorted(root.rglob("*")) if f.is_file()}
+    return {
+        str(f.relative_to(root)): f.read_bytes()
+        for f in sorted(root.rglob("*"))
+        if f.is_file()
+    }
 
 
 def test_an_archive_becomes_its_files(tmp_path):
     packed = archive({"a/b.py": b"1", "./c.py": b"2", "a/empty": b""})
-    assert fetch_code.write_tree(fetch_code.in_tar(packed), tmp_path, lambda path: path) == 3
+    assert (
+        fetch_code.write_tree(fetch_code.in_tar(packed), tmp_path, lambda path: path)
+        == 3
+    )
     assert tree(tmp_path) == {"a/b.py": b"1", "a/empty": b"", "c.py": b"2"}
 
 
-@pytest.mark.parametrize("name", ["../evil", "a/../../evil", "/evil", "a\\..\\evil", "a/..", "..\\evil"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "a/../../evil", "/evil", "a\\..\\evil", "a/..", "..\\evil"]
+)
 def test_a_path_that_leads_out_refuses_the_archive(tmp_path, name):
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -66,8 +75,13 @@ def test_links_and_devices_are_left_out(tmp_path, what):
     outside = tmp_path / "outside"
     outside.mkdir()
     kind, target = LINKS[what]
-    packed = archive({"a.py": b"1"}, [("d", kind, target), ("d/passwd", tarfile.SYMTYPE, str(outside))])
-    fetch_code.write_tree(fetch_code.in_tar(packed), tmp_path / "inner", lambda path: path)
+    packed = archive(
+        {"a.py": b"1"},
+        [("d", kind, target), ("d/passwd", tarfile.SYMTYPE, str(outside))],
+    )
+    fetch_code.write_tree(
+        fetch_code.in_tar(packed), tmp_path / "inner", lambda path: path
+    )
     assert tree(tmp_path / "inner") == {"a.py": b"1"}
     assert not any(os.path.islink(path) for path in tmp_path.rglob("*"))
     assert not list(outside.iterdir())
@@ -89,7 +103,9 @@ def test_nothing_keeps_the_rights_that_an_archive_gives(tmp_path):
 def test_too_much_is_refused_before_it_is_read(monkeypatch, bound, value):
     monkeypatch.setattr(fetch_code, bound, value)
     packed = archive({"a": b"11", "b": b"22", "c": b"33"})
-    monkeypatch.setattr(tarfile.TarFile, "extractfile", counted := Counted(packed.extractfile))
+    monkeypatch.setattr(
+        tarfile.TarFile, "extractfile", counted := Counted(packed.extractfile)
+    )
     with pytest.raises(fetch_code.Refused, match="more than"):
         list(fetch_code.in_tar(packed))
     assert counted.calls == 2
@@ -115,7 +131,11 @@ class Counted:
         ("zod", "package/v4/core/api.js", None),
         ("axum", "usr/share/cargo/registry/axum-0.9.1/src/json.rs", "axum/src/json.rs"),
         ("axum", "usr/share/cargo/registry/other-0.9.1/src/json.rs", None),
-        ("cobra", "usr/share/gocode/src/github.com/spf13/cobra/doc/md_docs.go", "doc/md_docs.go"),
+        (
+            "cobra",
+            "usr/share/gocode/src/github.com/spf13/cobra/doc/md_docs.go",
+            "doc/md_docs.go",
+        ),
         ("swe-requests", "requests/requests/models.py", "requests/models.py"),
         ("swe-requests", "requests/requests/packages/chardet/big5.py", None),
         ("swe-requests", "requests/requests/cacert.pem", None),
@@ -130,7 +150,10 @@ def test_files_get_the_places_that_the_repository_has(name, path, place):
 def test_whole_keeps_tests_and_documents():
     corpus = fetch_code.CORPORA["requests"]
     path = "requests-2.33.1/tests/test_api.py"
-    assert fetch_code.laid_out(path, corpus.releases[0], corpus, whole=True) == "tests/test_api.py"
+    assert (
+        fetch_code.laid_out(path, corpus.releases[0], corpus, whole=True)
+        == "tests/test_api.py"
+    )
 
 
 def scripted(monkeypatch, answers):
@@ -149,24 +172,37 @@ def scripted(monkeypatch, answers):
 
 
 def corpus_of(*versions):
-    releases = tuple(fetch_code.Release("npm", "thing", version) for version in versions)
+    releases = tuple(
+        fetch_code.Release("npm", "thing", version) for version in versions
+    )
     return fetch_code.Corpus(releases, "lib")
 
 
 def test_what_is_there_is_kept(monkeypatch, tmp_path):
-    asked = scripted(monkeypatch, {"1": ("1", {"package/lib/a.js": b"a", "package/test/t.js": b"t"})})
+    asked = scripted(
+        monkeypatch, {"1": ("1", {"package/lib/a.js": b"a", "package/test/t.js": b"t"})}
+    )
     monkeypatch.setitem(fetch_code.CORPORA, "thing", corpus_of("1"))
     assert fetch_code.fetch("thing", tmp_path, whole=False) == "thing 1, lib alone"
     assert tree(tmp_path / "thing") == {"lib/a.js": b"a"}
-    assert fetch_code.fetch("thing", tmp_path, whole=False) == "thing 1, lib alone, from before"
+    assert (
+        fetch_code.fetch("thing", tmp_path, whole=False)
+        == "thing 1, lib alone, from before"
+    )
     assert asked == ["1"]
 
 
 def test_the_next_release_is_taken_and_another_version_is_said(monkeypatch, tmp_path):
-    answers = {"2": fetch_code.Refused("it is gone"), "1": ("1.1", {"package/lib/a.js": b"a"})}
+    answers = {
+        "2": fetch_code.Refused("it is gone"),
+        "1": ("1.1", {"package/lib/a.js": b"a"}),
+    }
     scripted(monkeypatch, answers)
     monkeypatch.setitem(fetch_code.CORPORA, "thing", corpus_of("2", "1"))
-    assert fetch_code.fetch("thing", tmp_path, whole=False) == "thing 1.1 (instead of 1), lib alone"
+    assert (
+        fetch_code.fetch("thing", tmp_path, whole=False)
+        == "thing 1.1 (instead of 1), lib alone"
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,11 +226,15 @@ def test_the_report_counts_paths_and_questions(monkeypatch, tmp_path, capsys):
     questions = [{"_id": "q1", "text": "one"}, {"_id": "q2", "text": "two"}]
     judgements = [("q1", "lib/a.js", 1), ("q2", "lib/gone.js", 1)]
     write_judged(tmp_path / "sets" / "semble" / "thing", None, questions, judgements)
-    monkeypatch.setattr(fetch_code, "CORPORA", {"thing": corpus_of("1"), "other": corpus_of("2")})
+    monkeypatch.setattr(
+        fetch_code, "CORPORA", {"thing": corpus_of("1"), "other": corpus_of("2")}
+    )
     files = {"package/lib/a.js": b"a", "package/lib/b.js": b"b"}
     scripted(monkeypatch, {"1": ("1", files), "2": fetch_code.Refused("it is gone")})
     options = ["--to", str(tmp_path / "to"), "--sets", str(tmp_path / "sets"), "--json"]
-    monkeypatch.setattr(sys, "argv", ["fetch_code.py", *options, "thing", "other", "dapper"])
+    monkeypatch.setattr(
+        sys, "argv", ["fetch_code.py", *options, "thing", "other", "dapper"]
+    )
     assert fetch_code.main() == 1
     first, second, third = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["files"], first["paths"], first["questions"]) == (2, "1/2", "1/2")
@@ -207,12 +247,19 @@ def test_the_report_counts_paths_and_questions(monkeypatch, tmp_path, capsys):
     [
         ("npm error code ECONNREFUSED", "cannot be reached"),
         ("W: x\nE: Failed to fetch y  Could not resolve 'z'", "cannot be reached"),
-        ("WARNING: old\nERROR: No matching distribution found for x", "ERROR: No matching"),
+        (
+            "WARNING: old\nERROR: No matching distribution found for x",
+            "ERROR: No matching",
+        ),
         ("", "without a word"),
     ],
 )
 def test_a_client_that_fails_says_why(tmp_path, printed, said):
-    command = [sys.executable, "-c", f"import sys; sys.stderr.write({printed!r}); sys.exit(3)"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.stderr.write({printed!r}); sys.exit(3)",
+    ]
     with pytest.raises(fetch_code.Refused, match=said):
         fetch_code.run(command, tmp_path)
     with pytest.raises(fetch_code.Refused, match="not on this machine"):
@@ -222,7 +269,10 @@ def test_a_client_that_fails_says_why(tmp_path, printed, said):
 def test_the_unpacked_folder_of_a_failed_setup_is_read_like_an_archive(tmp_path):
     write_files(tmp_path, {"setup.py": "x", "requests/api.py": "y"})
     (tmp_path / "link.py").symlink_to("/etc/passwd")
-    assert dict(fetch_code.in_folder(tmp_path)) == {"setup.py": b"x", "requests/api.py": b"y"}
+    assert dict(fetch_code.in_folder(tmp_path)) == {
+        "setup.py": b"x",
+        "requests/api.py": b"y",
+    }
 
 
 @pytest.mark.skipif(not CODE.is_dir(), reason="the shared judged sets are not here")
@@ -235,6 +285,10 @@ def test_every_code_set_is_accounted_for():
 @pytest.mark.skipif(not CODE.is_dir(), reason="the shared judged sets are not here")
 @pytest.mark.parametrize("name", fetch_code.CORPORA)
 def test_judged_paths_are_in_the_judged_folder(name):
-    lines = (fetch_code.set_folder(name, CODE) / "qrels.tsv").read_text("utf-8").splitlines()[1:]
+    lines = (
+        (fetch_code.set_folder(name, CODE) / "qrels.tsv")
+        .read_text("utf-8")
+        .splitlines()[1:]
+    )
     corpus = fetch_code.CORPORA[name]
     assert all(fetch_code._is_judged(line.split("\t")[1], corpus) for line in lines)

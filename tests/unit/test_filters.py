@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tamis.errors import BadFilter
-from tamis.filters import (
+from tamis.model import Facts
+from tamis.query.filters import (
     EVERYTHING,
     NOTHING,
     After,
@@ -33,10 +34,11 @@ from tamis.filters import (
     any_of,
     none_of,
 )
-from tamis.model import Facts
-from tamis.query import Names, atom, parse_filter
+from tamis.query.language import Names, atom, parse_filter
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 A, B, C = Tag("a"), Tag("b"), Tag("c")
 ROOT = "/home/user/project"
@@ -47,7 +49,13 @@ def facts(path: str = "docs/api.md", **more: object) -> Facts:
     return Facts(path, **more)
 
 
-def passes(filter: Filter, path: str = "docs/api.md", kind: str = "documentation", language=None, **more):
+def passes(
+    filter: Filter,
+    path: str = "docs/api.md",
+    kind: str = "documentation",
+    language=None,
+    **more,
+):
     return allows(filter, facts(path, **more), kind, language)
 
 
@@ -172,7 +180,11 @@ MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
         (Path(("docs/**",)), {"path": "docs/x/y.md"}, True),
         (Path(("*.md",)), {"path": "docs/x.md"}, True),
         (Path(("/x.md",)), {"path": "docs/x.md"}, False),
-        (Path(("docs/", "!docs/x.md")), {"path": "docs/x.md"}, True),  # git: nothing below comes back
+        (
+            Path(("docs/", "!docs/x.md")),
+            {"path": "docs/x.md"},
+            True,
+        ),  # git: nothing below comes back
         (Path(("docs/*", "!docs/x.md")), {"path": "docs/x.md"}, False),
         (Path(("*.md", "!x.md")), {"path": "docs/x.md"}, False),
         (Path(("*.md", "!x.md")), {"path": "docs/y.md"}, True),
@@ -281,7 +293,8 @@ def test_forms_of_a_file(written, expected):
 
 
 @pytest.mark.parametrize(
-    "written", ["", " ", ".", "/", "./", "..", "../..", "\\", "//", "docs/..", ROOT, f"{ROOT}/"]
+    "written",
+    ["", " ", ".", "/", "./", "..", "../..", "\\", "//", "docs/..", ROOT, f"{ROOT}/"],
 )
 def test_what_names_no_file_is_refused(written):
     """C16: an entry that names nothing must not crash, nor silently keep nothing out."""
@@ -292,7 +305,9 @@ def test_what_names_no_file_is_refused(written):
 
 def test_an_absolute_path_through_a_link_is_the_file_it_leads_to():
     """C12: real paths on both sides."""
-    linked = Names(root=ROOT, resolve=lambda path: path.replace("/link/", f"{ROOT}/docs/"))
+    linked = Names(
+        root=ROOT, resolve=lambda path: path.replace("/link/", f"{ROOT}/docs/")
+    )
     assert excluded("/link/api.md", linked) == {"docs/api.md"}
 
 
@@ -303,7 +318,9 @@ def test_the_root_may_be_the_whole_disk():
 
 
 @pytest.mark.parametrize("root", ["/proj/caf\u00e9", "/proj/cafe\u0301"])
-@pytest.mark.parametrize("typed", ["/proj/caf\u00e9/docs/api.md", "/proj/cafe\u0301/docs/api.md"])
+@pytest.mark.parametrize(
+    "typed", ["/proj/caf\u00e9/docs/api.md", "/proj/cafe\u0301/docs/api.md"]
+)
 def test_accents_in_the_root_itself(root, typed):
     """C12."""
     assert excluded(typed, Names(root=root)) == {"docs/api.md"}

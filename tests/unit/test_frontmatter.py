@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import SHARED
-from tamis.ingest.frontmatter import front_matter
+from tamis.ingest.documents.frontmatter import front_matter
 from tamis.model import FrontMatter
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 CASES = SHARED / "data" / "conformance" / "frontmatter" / "python_frontmatter.json"
 
@@ -146,7 +148,10 @@ def test_tags_and_drafts(block, tags):
         ("related: [[Note]]", ("Note",)),
         ("related: [[Note]], [[Other]]", None),
         ("related:\n- [[Note]]\n- [[Two|text]]", ("Note", "Two|text")),
-        ("related: '[[Note, with comma]], [[Other]]'", ("[[Note, with comma]], [[Other]]",)),
+        (
+            "related: '[[Note, with comma]], [[Other]]'",
+            ("[[Note, with comma]], [[Other]]",),
+        ),
         ("related: a.md, b.md", ("a.md", "b.md")),
         ("related: [a.md, {b: c}, 3]", ("a.md", "3")),
         ("related:", ()),
@@ -161,13 +166,21 @@ def test_related(block, related):
 
 
 def test_values_that_hold_wiki_links():
-    found = fields_of("up: '[[A]]'\nlist: [x, '[[B#C|d]] and [[E]]']\ndeep: {er: '[[F]]'}\nrelated: '[[G]]'")
+    found = fields_of(
+        "up: '[[A]]'\nlist: [x, '[[B#C|d]] and [[E]]']\ndeep: {er: '[[F]]'}\nrelated: '[[G]]'"
+    )
     assert found.links == ("[[A]]", "[[B#C|d]] and [[E]]", "[[F]]")
 
 
 def test_without_front_matter_everything_is_empty():
     """R002-128."""
-    for text in ("", "text", "# Heading\n", " ---\ntitle: x\n---\n", "text\n---\ntitle: x\n---\n"):
+    for text in (
+        "",
+        "text",
+        "# Heading\n",
+        " ---\ntitle: x\n---\n",
+        "text\n---\ntitle: x\n---\n",
+    ):
         assert front_matter(text) == (FrontMatter(), 0, "")
     assert FrontMatter() == FrontMatter("", "", (), (), (), "", "", None)
 
@@ -194,7 +207,9 @@ def test_where_the_text_begins(text, start):
         pytest.param("----\ntitle: x\n----\n", id="four dashes"),
         pytest.param("---title: x\n---\n", id="no line of its own"),
         pytest.param("+++\ntitle: x\n---\n", id="ends that do not match"),
-        pytest.param("---\n" + "x: y\n" * 20_000 + "---\n", id="longer than front matter is"),
+        pytest.param(
+            "---\n" + "x: y\n" * 20_000 + "---\n", id="longer than front matter is"
+        ),
     ],
 )
 def test_what_is_no_block_is_text_without_a_warning(text):
@@ -210,7 +225,9 @@ def test_what_is_no_block_is_text_without_a_warning(text):
         pytest.param("---\n- a\n- b\n---\n", id="a list"),
         pytest.param("---\njust a sentence\n---\n", id="a sentence between rules"),
         pytest.param("---\n? [a]\n: b\n---\n", id="a key that is a list"),
-        pytest.param("---\na: !!python/object:os.system x\n---\n", id="a tag that makes objects"),
+        pytest.param(
+            "---\na: !!python/object:os.system x\n---\n", id="a tag that makes objects"
+        ),
         pytest.param("---\nx: \x00\n---\n", id="a character YAML forbids"),
         pytest.param("---\n%YAML 9.9\n---\n", id="a directive"),
         pytest.param("+++\ntitle = \n+++\n", id="broken TOML"),
@@ -231,7 +248,10 @@ def test_a_broken_block_stays_text_with_a_warning(text):
         ("title:", FrontMatter()),
         ("title: '  '", FrontMatter()),
         ("tags: 2026", FrontMatter(tags=("2026",))),
-        ("tags: [1, 2.5, a, [nested], {b: c}, null, '']", FrontMatter(tags=("1", "2.5", "a"))),
+        (
+            "tags: [1, 2.5, a, [nested], {b: c}, null, '']",
+            FrontMatter(tags=("1", "2.5", "a")),
+        ),
         ("tags: {a: b}", FrontMatter()),
         ("tags: a,, b ,", FrontMatter(tags=("a", "b"))),
         ("tags: ['#', '#x', X]", FrontMatter(tags=("x",))),
@@ -289,13 +309,19 @@ def bomb(mark: str, merge: bool) -> str:
 @pytest.mark.parametrize("merge", [False, True], ids=["aliases", "merge keys"])
 def test_alias_bombs_are_refused_before_they_unfold(mark, merge):
     """Every sign that may begin an anchor's name: one that slips through would never come back."""
-    block = bomb(mark, merge).replace(f"\n{mark}", "\nk").replace(f"{mark}0: &", "k0: &", 1)
+    block = (
+        bomb(mark, merge).replace(f"\n{mark}", "\nk").replace(f"{mark}0: &", "k0: &", 1)
+    )
     assert "aliases are not supported" in refused(f"---\n{block}\n---\n")
 
 
 @pytest.mark.parametrize(
     "line",
-    ["a." * 250 + "a = 1", "[" + "a . " * 250 + "a]", 't = { x = "=", ' + "'=\"'." * 250 + "a = 1 }"],
+    [
+        "a." * 250 + "a = 1",
+        "[" + "a . " * 250 + "a]",
+        't = { x = "=", ' + "'=\"'." * 250 + "a = 1 }",
+    ],
     ids=["key", "table", "inline"],
 )
 def test_toml_keys_of_many_parts_are_refused(line):
@@ -304,41 +330,72 @@ def test_toml_keys_of_many_parts_are_refused(line):
 
 def test_a_text_of_many_sentences_in_toml_is_none_of_those():
     text = "It says so. " * 150
-    assert fields_of(f'title = "A"\ndescription = "{text}"\na.b.c = 1', "+++").description == text.strip()
+    assert (
+        fields_of(f'title = "A"\ndescription = "{text}"\na.b.c = 1', "+++").description
+        == text.strip()
+    )
 
 
 def test_an_asterisk_and_an_ampersand_in_words_are_no_alias():
-    assert fields_of("title: 'R&D * and *more*'\ntags: [a&b, 'c*d']").title == "R&D * and *more*"
+    assert (
+        fields_of("title: 'R&D * and *more*'\ntags: [a&b, 'c*d']").title
+        == "R&D * and *more*"
+    )
 
 
 @pytest.mark.parametrize(
     "nested",
     [
-        pytest.param("---\na: {}\n---\n".format("[" * 31_000 + "]" * 31_000), id="lists in YAML"),
-        pytest.param("---\na: {}\n---\n".format("[" * 60_000), id="lists in YAML, unclosed"),
-        pytest.param("---\na: {}\n---\n".format("{a: " * 10_000 + "}" * 10_000), id="tables in YAML"),
+        pytest.param(
+            "---\na: {}\n---\n".format("[" * 31_000 + "]" * 31_000), id="lists in YAML"
+        ),
+        pytest.param(
+            "---\na: {}\n---\n".format("[" * 60_000), id="lists in YAML, unclosed"
+        ),
+        pytest.param(
+            "---\na: {}\n---\n".format("{a: " * 10_000 + "}" * 10_000),
+            id="tables in YAML",
+        ),
         pytest.param("---\n{} x\n---\n".format("- " * 30_000), id="dashes"),
         pytest.param("---\n{} x\n---\n".format("? " * 30_000), id="question marks"),
-        pytest.param("---\nb: &x 1\nc: *x\na: {}\n---\n".format("[" * 30_000), id="with an alias"),
+        pytest.param(
+            "---\nb: &x 1\nc: *x\na: {}\n---\n".format("[" * 30_000), id="with an alias"
+        ),
         pytest.param("---\na: {}\n---\n".format("&a" * 30_000), id="anchors"),
-        pytest.param("+++\na = {}\n+++\n".format("[" * 31_000 + "]" * 31_000), id="lists in TOML"),
+        pytest.param(
+            "+++\na = {}\n+++\n".format("[" * 31_000 + "]" * 31_000), id="lists in TOML"
+        ),
         pytest.param("+++\na = {}\n+++\n".format("{a=" * 20_000), id="tables in TOML"),
-        pytest.param("---\ntitle: 0x{}\n---\n".format("f" * 60_000), id="a number too long to print"),
-        pytest.param("+++\ntitle = 0x{}\n+++\n".format("f" * 60_000), id="the same in TOML"),
-        pytest.param("---\ntitle: {}\n---\n".format("9" * 60_000), id="a long decimal number"),
-        pytest.param("---\n0x{}: x\n---\n".format("f" * 60_000), id="a number as a key"),
+        pytest.param(
+            "---\ntitle: 0x{}\n---\n".format("f" * 60_000),
+            id="a number too long to print",
+        ),
+        pytest.param(
+            "+++\ntitle = 0x{}\n+++\n".format("f" * 60_000), id="the same in TOML"
+        ),
+        pytest.param(
+            "---\ntitle: {}\n---\n".format("9" * 60_000), id="a long decimal number"
+        ),
+        pytest.param(
+            "---\n0x{}: x\n---\n".format("f" * 60_000), id="a number as a key"
+        ),
     ],
 )
 def test_blocks_that_once_ended_the_process(nested):
     """In a process of its own: a parser that runs out of stack takes everything down with it."""
     script = (
-        "import sys; from tamis.ingest.frontmatter import front_matter\n"
+        "import sys; from tamis.ingest.documents.frontmatter import front_matter\n"
         "found, start, warning = front_matter(sys.stdin.read())\n"
         "assert found.title == ''\n"
         "print(start > 0 or 'not understood' in warning or warning == '')"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script], input=nested, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script],
+        input=nested,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (ran.returncode, ran.stdout.strip()) == (0, "True"), ran.stderr
 
@@ -371,9 +428,15 @@ def test_no_block_raises(block, fence):
 OTHERS = {"tests/yaml/extra-dash.txt"}
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the conformance cases are not on this machine")
+@pytest.mark.skipif(
+    not CASES.exists(), reason="the conformance cases are not on this machine"
+)
 def test_the_cases_of_python_frontmatter():
-    cases = [case for case in json.loads(CASES.read_text("utf-8")) if case["id"] not in OTHERS]
+    cases = [
+        case
+        for case in json.loads(CASES.read_text("utf-8"))
+        if case["id"] not in OTHERS
+    ]
     assert len(cases) >= 9
     for case in cases:
         text, expected = case["text"], case["expected"]
@@ -382,7 +445,9 @@ def test_the_cases_of_python_frontmatter():
         assert text[start:].strip() == expected["content"].strip(), case["id"]
         for name in ("title", "author"):
             assert getattr(found, name) == expected.get(name, ""), case["id"]
-        assert list(found.tags) == [str(tag).lower() for tag in expected.get("tags", [])], case["id"]
+        assert list(found.tags) == [
+            str(tag).lower() for tag in expected.get("tags", [])
+        ], case["id"]
 
 
 @pytest.mark.parametrize(
@@ -401,7 +466,9 @@ def test_the_cases_of_python_frontmatter():
     ],
 )
 def test_a_tag_that_its_value_does_not_fit(value):
-    assert refused(f"---\ntitle: {value}\n---\nbody\n").startswith("front matter not understood: ")
+    assert refused(f"---\ntitle: {value}\n---\nbody\n").startswith(
+        "front matter not understood: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -422,5 +489,12 @@ def test_one_author_or_several(block, author):
 
 
 def test_one_impossible_date_does_not_cost_the_other_values():
-    front, _, warning = front_matter("---\ndate: 2026-02-30\ntags: [draft]\ntitle: T\n---\ntext\n")
-    assert (front.title, front.tags, front.modified, warning) == ("T", ("draft",), None, "")
+    front, _, warning = front_matter(
+        "---\ndate: 2026-02-30\ntags: [draft]\ntitle: T\n---\ntext\n"
+    )
+    assert (front.title, front.tags, front.modified, warning) == (
+        "T",
+        ("draft",),
+        None,
+        "",
+    )

@@ -9,11 +9,13 @@ import pytest
 
 from conftest import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus, index_directory
-from tamis.ingest import git
+from tamis.ingest import git_dates
 from tamis.ingest.parse import parse
 from tamis.model import iso_time
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed"
+)
 
 DAY = 86_400
 START = 1_700_000_000
@@ -45,7 +47,10 @@ class Repository:
 
     def commit(self, **files: str) -> None:
         self.day += 1
-        write_files(self.top, {name.replace("__", "/") + ".md": text for name, text in files.items()})
+        write_files(
+            self.top,
+            {name.replace("__", "/") + ".md": text for name, text in files.items()},
+        )
         self("add", "-A")
         self("commit", "-q", "--allow-empty", "-m", "x")
 
@@ -60,7 +65,10 @@ def repository(tmp_path):
 
 
 def dates(corpus: Corpus) -> dict[str, str]:
-    return {result.path: result.modified for result in corpus.search("alpha", limit=50).results}
+    return {
+        result.path: result.modified
+        for result in corpus.search("alpha", limit=50).results
+    }
 
 
 def own_date(file: Path) -> str:
@@ -77,7 +85,9 @@ def rebuilt(root: Path, aside: Path, **flags: object) -> dict[str, str]:
 
 def test_a_document_is_dated_by_its_last_commit(repository):
     """C29: front matter, then git, then the file's own time."""
-    repository.commit(a="alpha one", b="alpha two", c="---\ndate: 2020-02-02\n---\nalpha three")
+    repository.commit(
+        a="alpha one", b="alpha two", c="---\ndate: 2020-02-02\n---\nalpha three"
+    )
     repository.commit(b="alpha two changed")
     write_files(repository.top, {"new.md": "alpha not tracked"})
     with open_corpus(repository.top) as corpus:
@@ -88,7 +98,9 @@ def test_a_document_is_dated_by_its_last_commit(repository):
         "c.md": "2020-02-02T00:00:00Z",
         "new.md": own_date(repository.top / "new.md"),
     }
-    assert found["a.md"] == repository.said("a.md") and found["b.md"] == repository.said("b.md")
+    assert found["a.md"] == repository.said("a.md") and found[
+        "b.md"
+    ] == repository.said("b.md")
 
 
 def test_date_filters_mean_the_same_date(repository):
@@ -103,10 +115,13 @@ def test_date_filters_mean_the_same_date(repository):
 def test_what_is_changed_or_staged_has_its_own_time(repository):
     repository.commit(a="alpha one", b="alpha two", c="alpha three", d="alpha four")
     write_files(
-        repository.top, {"a.md": "alpha one, edited", "b.md": "alpha two, staged", "e.md": "alpha new"}
+        repository.top,
+        {"a.md": "alpha one, edited", "b.md": "alpha two, staged", "e.md": "alpha new"},
     )
     repository("add", "b.md", "e.md")
-    os.utime(repository.top / "c.md", (START + 99 * DAY, START + 99 * DAY))  # touched: git has not looked yet
+    os.utime(
+        repository.top / "c.md", (START + 99 * DAY, START + 99 * DAY)
+    )  # touched: git has not looked yet
     with open_corpus(repository.top) as corpus:
         found = dates(corpus)
     for name in ("a.md", "b.md", "c.md", "e.md"):
@@ -144,16 +159,23 @@ def test_a_root_inside_a_repository_and_odd_names(repository):
     repository.commit()
     with open_corpus(repository.top / "docs") as corpus:
         found = dates(corpus)
-    assert found == {name.removeprefix("docs/"): iso_time(START + DAY) for name in names}
+    assert found == {
+        name.removeprefix("docs/"): iso_time(START + DAY) for name in names
+    }
 
 
 def test_a_shallow_clone_has_the_time_of_its_last_commit(repository, tmp_path):
     repository.commit(a="alpha one")
     repository.commit(b="alpha two")
     target = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{repository.top}", target], check=True)
+    subprocess.run(
+        ["git", "clone", "-q", "--depth", "1", f"file://{repository.top}", target],
+        check=True,
+    )
     with open_corpus(target) as corpus:
-        assert dates(corpus) == dict.fromkeys(("a.md", "b.md"), iso_time(START + 2 * DAY))
+        assert dates(corpus) == dict.fromkeys(
+            ("a.md", "b.md"), iso_time(START + 2 * DAY)
+        )
 
 
 def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_path):
@@ -165,7 +187,9 @@ def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_pat
         do.commit(a="alpha one, edited and indexed before")
 
     steps = {
-        "edit": lambda: write_files(top, {"a.md": "alpha one, edited and indexed before"}),
+        "edit": lambda: write_files(
+            top, {"a.md": "alpha one, edited and indexed before"}
+        ),
         "commit what was edited": commit_edit,
         "another file": lambda: do.commit(d="alpha four"),
         "take it back, softly": lambda: do("reset", "-q", "--soft", "HEAD~1"),
@@ -175,7 +199,10 @@ def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_pat
         "forget": lambda: do("rm", "-q", "--cached", "b.md"),
         "remember": lambda: do("reset", "-q"),
         "go back": lambda: do("checkout", "-q", "-b", "side", "HEAD~2"),
-        "amend": lambda: (do.commit(a="alpha aside"), do("commit", "-q", "--amend", "-m", "y")),
+        "amend": lambda: (
+            do.commit(a="alpha aside"),
+            do("commit", "-q", "--amend", "-m", "y"),
+        ),
         "and forth": lambda: do("checkout", "-q", "main"),
         "merge": lambda: do("merge", "-q", "-s", "ours", "side", "-m", "m"),
     }
@@ -185,7 +212,9 @@ def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_pat
             step()
             changed = {"edit", "another file", "go back", "amend", "and forth"}
             report = corpus.refresh()
-            assert report.seen == report.indexed + report.unchanged + len(report.skipped)
+            assert report.seen == report.indexed + report.unchanged + len(
+                report.skipped
+            )
             assert bool(report.indexed) == (name in changed), name
             assert dates(corpus) == rebuilt(top, tmp_path / "aside"), name
             seen.append(tuple(dates(corpus).items()))
@@ -193,10 +222,17 @@ def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_pat
     assert len(set(seen)) > 7, "the dates moved"
 
 
-def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(repository, monkeypatch):
-    own = {f"own{number}": f"---\ndate: 2020-02-02\n---\nalpha {number}" for number in range(5)}
+def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(
+    repository, monkeypatch
+):
+    own = {
+        f"own{number}": f"---\ndate: 2020-02-02\n---\nalpha {number}"
+        for number in range(5)
+    }
     repository.commit(**own)
-    monkeypatch.setattr("tamis.plan._RACY_NS", 0)  # what was written just now is not read again for that
+    monkeypatch.setattr(
+        "tamis.index.plan._RACY_NS", 0
+    )  # what was written just now is not read again for that
     with open_corpus(repository.top) as corpus:
         repository.commit(a="alpha")
         read = []
@@ -205,7 +241,7 @@ def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(
             read.append(source.path)
             return parse(source, sizes)
 
-        monkeypatch.setattr("tamis.build.parse", noticed)
+        monkeypatch.setattr("tamis.index.build.parse", noticed)
         corpus.refresh()
         assert read == ["a.md"]
 
@@ -213,11 +249,17 @@ def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(
 def test_without_git_times(repository, tmp_path):
     """`index.git_times`: off and on again."""
     repository.commit(a="alpha one")
-    on, off = {"a.md": iso_time(START + DAY)}, {"a.md": own_date(repository.top / "a.md")}
+    on, off = (
+        {"a.md": iso_time(START + DAY)},
+        {"a.md": own_date(repository.top / "a.md")},
+    )
     for flag, expected in ((True, on), (False, off), (True, on)):
         with open_corpus(repository.top, index__git_times=flag) as corpus:
             assert dates(corpus) == expected
-            assert rebuilt(repository.top, tmp_path / "aside", index__git_times=flag) == expected
+            assert (
+                rebuilt(repository.top, tmp_path / "aside", index__git_times=flag)
+                == expected
+            )
 
 
 def test_a_folder_that_is_no_longer_a_repository(repository):
@@ -252,20 +294,24 @@ def test_no_commit_yet_and_no_git(repository, monkeypatch):
         assert dates(corpus) == {"a.md": own_date(repository.top / "a.md")}
 
 
-def test_a_history_that_takes_too_long_is_given_up_with_a_warning(repository, monkeypatch):
+def test_a_history_that_takes_too_long_is_given_up_with_a_warning(
+    repository, monkeypatch
+):
     repository.commit(a="alpha one")
     asked = []
 
     def late(root, wanted):
         asked.append(wanted)
 
-    monkeypatch.setattr(git, "commit_times", late)
+    monkeypatch.setattr(git_dates, "commit_times", late)
     with open_corpus(repository.top, index__git_times=False) as corpus:
         expected = dates(corpus)
     with open_corpus(repository.top) as corpus:
         assert dates(corpus) == expected
         assert len(asked) == 1
-        assert corpus.refresh().warnings == () and len(asked) == 1, "not asked again while nothing moves"
+        assert corpus.refresh().warnings == () and len(asked) == 1, (
+            "not asked again while nothing moves"
+        )
         repository.commit(b="alpha two")
         (warning,) = corpus.refresh().warnings
         assert "took too long" in warning
@@ -274,11 +320,15 @@ def test_a_history_that_takes_too_long_is_given_up_with_a_warning(repository, mo
 
 def test_the_time_limit_ends_it(repository, tmp_path, monkeypatch):
     repository.commit(a="alpha one")
-    assert git.commit_times(repository.top, {"a.md": "0" * 40}) == {}
-    write_files(tmp_path / "bin", {"git": "#!/bin/sh\nprintf '\\0011\\000'\nexec sleep 600\n"})
+    assert git_dates.commit_times(repository.top, {"a.md": "0" * 40}) == {}
+    write_files(
+        tmp_path / "bin", {"git": "#!/bin/sh\nprintf '\\0011\\000'\nexec sleep 600\n"}
+    )
     (tmp_path / "bin" / "git").chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert git.commit_times(repository.top, {"a.md": "0" * 40}, seconds=0.1) is None
+    assert (
+        git_dates.commit_times(repository.top, {"a.md": "0" * 40}, seconds=0.1) is None
+    )
 
 
 def test_variables_that_would_lead_elsewhere(repository, tmp_path, monkeypatch):
@@ -308,15 +358,24 @@ def test_a_hostile_repository_runs_nothing(repository, tmp_path):
         repository("config", key, str(trap))
     repository("config", "log.showSignature", "true")
     repository("config", "core.hooksPath", str(tmp_path / "hooks"))
-    for hook in ("post-index-change", "fsmonitor-watchman", "pre-auto-gc", "reference-transaction"):
+    for hook in (
+        "post-index-change",
+        "fsmonitor-watchman",
+        "pre-auto-gc",
+        "reference-transaction",
+    ):
         write_files(tmp_path / "hooks", {hook: f"#!/bin/sh\ntouch {trace}\n"})
         (tmp_path / "hooks" / hook).chmod(0o700)
     write_files(repository.top, {".gitattributes": "* filter=x diff=x merge=x\n"})
-    os.utime(repository.top / "a.md")  # what git would compare by content, through the filter
+    os.utime(
+        repository.top / "a.md"
+    )  # what git would compare by content, through the filter
     trace.unlink(missing_ok=True)  # setting the traps may have sprung one
     with open_corpus(repository.top) as corpus:
         assert dates(corpus)["b.md"] == iso_time(START + DAY)
         corpus.refresh()
     assert not trace.exists()
-    subprocess.run(["git", "status"], cwd=repository.top, capture_output=True, check=False)
+    subprocess.run(
+        ["git", "status"], cwd=repository.top, capture_output=True, check=False
+    )
     assert trace.exists(), "the traps work"

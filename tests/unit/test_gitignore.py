@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.gitignore import Pattern, PatternList, parse_line, parse_lines
+from tamis.gitignore.patterns import Pattern, PatternList, parse_line, parse_lines
 
 
 def matches(line: str, path: str) -> bool:
@@ -79,23 +79,35 @@ CLASSIC = [
 ]
 
 
-@pytest.mark.parametrize(("line", "hits", "misses"), CLASSIC, ids=[repr(line) for line, _, _ in CLASSIC])
+@pytest.mark.parametrize(
+    ("line", "hits", "misses"), CLASSIC, ids=[repr(line) for line, _, _ in CLASSIC]
+)
 def test_classic(line, hits, misses):
     assert [path for path in hits if not matches(line, path)] == []
     assert [path for path in misses if matches(line, path)] == []
 
 
-@pytest.mark.parametrize(("line", "hits", "misses"), CLASSIC, ids=[repr(line) for line, _, _ in CLASSIC])
+@pytest.mark.parametrize(
+    ("line", "hits", "misses"), CLASSIC, ids=[repr(line) for line, _, _ in CLASSIC]
+)
 def test_a_list_of_one_decides_as_its_pattern(line, hits, misses):
     """The tables of a list are a second way to the same answer."""
     patterns = PatternList.of([line])
-    assert [path for path in hits if patterns.decide(path.rstrip("/"), path.endswith("/")) != 0] == []
     assert [
-        path for path in misses if patterns.decide(path.rstrip("/"), path.endswith("/")) is not None
+        path
+        for path in hits
+        if patterns.decide(path.rstrip("/"), path.endswith("/")) != 0
+    ] == []
+    assert [
+        path
+        for path in misses
+        if patterns.decide(path.rstrip("/"), path.endswith("/")) is not None
     ] == []
 
 
-@pytest.mark.parametrize("line", ["", " ", "   ", "# comment", "#", "!", "/", "!/", "\r", "\n", "! "])
+@pytest.mark.parametrize(
+    "line", ["", " ", "   ", "# comment", "#", "!", "/", "!/", "\r", "\n", "! "]
+)
 def test_lines_without_a_pattern(line):
     assert parse_line(line) is None
 
@@ -120,12 +132,17 @@ def test_what_is_kept_of_a_line(line, text, negated, directory_only):
     """R001-015: the pattern, whether it takes back, whether it is for folders alone."""
     pattern = parse_line(line)
     assert pattern is not None
-    assert (pattern.text, pattern.negated, pattern.directory_only) == (text, negated, directory_only)
+    assert (pattern.text, pattern.negated, pattern.directory_only) == (
+        text,
+        negated,
+        directory_only,
+    )
 
 
 def test_lines_are_numbered_and_the_byte_order_mark_is_dropped():
     numbered = [
-        (line, pattern.text) for line, pattern in parse_lines("\ufeffa\r\n\n# no\n!b \nc\x0bd\u2028e")
+        (line, pattern.text)
+        for line, pattern in parse_lines("\ufeffa\r\n\n# no\n!b \nc\x0bd\u2028e")
     ]
     assert numbered == [(1, "a"), (4, "!b"), (5, "c\x0bd\u2028e")]
 
@@ -145,7 +162,9 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "path"), HOSTILE, ids=[line[:12] for line, _ in HOSTILE])
+@pytest.mark.parametrize(
+    ("line", "path"), HOSTILE, ids=[line[:12] for line, _ in HOSTILE]
+)
 def test_hostile_patterns_are_not_slow(line, path):
     """Plain regular expressions take years for the first of these."""
     pattern = parse_line(line)
@@ -169,15 +188,19 @@ def test_the_last_match_decides():
 lines = st.text(st.sampled_from("ab*?/![]\\."), min_size=1, max_size=6).filter(
     lambda line: parse_line(line) is not None
 )
-paths = st.lists(st.text(st.sampled_from("ab."), min_size=1, max_size=3), min_size=1, max_size=3).map(
-    "/".join
-)
+paths = st.lists(
+    st.text(st.sampled_from("ab."), min_size=1, max_size=3), min_size=1, max_size=3
+).map("/".join)
 
 
 @given(st.lists(lines, max_size=8), paths, st.booleans())
 def test_a_list_decides_as_trying_every_pattern(texts, path, is_dir):
     patterns = PatternList.of(texts)
-    tried = [at for at, pattern in enumerate(patterns.patterns) if pattern.matches(path, is_dir)]
+    tried = [
+        at
+        for at, pattern in enumerate(patterns.patterns)
+        if pattern.matches(path, is_dir)
+    ]
     assert patterns.decide(path, is_dir) == (tried[-1] if tried else None)
 
 
@@ -198,7 +221,9 @@ SELECTED = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "taken", "left"), SELECTED, ids=[str(texts) for texts, _, _ in SELECTED])
+@pytest.mark.parametrize(
+    ("texts", "taken", "left"), SELECTED, ids=[str(texts) for texts, _, _ in SELECTED]
+)
 def test_selects(texts, taken, left):
     patterns = PatternList.of(texts)
     assert [path for path in taken if not patterns.selects(path)] == []
@@ -206,7 +231,9 @@ def test_selects(texts, taken, left):
 
 
 def test_selects_is_fast():
-    patterns = PatternList.of(["docs/", "*.py", "/README.md", "!keep.md", "**/x/y/*.rs", "test_*"])
+    patterns = PatternList.of(
+        ["docs/", "*.py", "/README.md", "!keep.md", "**/x/y/*.rs", "test_*"]
+    )
     files = [f"d{n % 50}/e{n % 7}/f{n % 300}/file{n}.md" for n in range(10_000)]
     start = time.perf_counter()
     assert not any(map(patterns.selects, files))
@@ -229,14 +256,22 @@ def test_values():
     )
     assert PatternList.of(["a", "b"]) == PatternList.of(["a", "b"])
     assert len({PatternList.of(["a"]), PatternList.of(["a"])}) == 1
-    assert parse_line("\ud800") is not None  # half a pair is no name, but no crash either
+    assert (
+        parse_line("\ud800") is not None
+    )  # half a pair is no name, but no crash either
 
 
 def test_a_list_compiles_each_of_its_globs_once(monkeypatch):
     """However many there are: a list that is asked again has nothing left to compile."""
     patterns = PatternList.of([f"*{n}?x" for n in range(3_000)])
-    assert [patterns.decide(name, is_dir=False) for name in ("a7yx", "none")] == [7, None]
+    assert [patterns.decide(name, is_dir=False) for name in ("a7yx", "none")] == [
+        7,
+        None,
+    ]
     compiled: list[str] = []
-    monkeypatch.setattr("tamis.gitignore.regex_of", compiled.append)
-    assert [patterns.decide(name, is_dir=False) for name in ("b7yx", "other")] == [7, None]
+    monkeypatch.setattr("tamis.gitignore.patterns.regex_of", compiled.append)
+    assert [patterns.decide(name, is_dir=False) for name in ("b7yx", "other")] == [
+        7,
+        None,
+    ]
     assert compiled == []

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.identifiers import asked, definitions, identifier_numbers, identifiers, in_sentence, names_in
+from tamis.text.identifiers import (
+    asked,
+    definitions,
+    identifier_numbers,
+    identifiers,
+    in_sentence,
+    names_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +64,13 @@ def test_what_the_table_is_silent_about(text, terms):
 
 def test_a_query_finds_what_it_names():
     """Whatever way a name is written, a query for it or for its words shares terms with it."""
-    for written in ("getUserById", "get_user_by_id", "GET_USER_BY_ID", "get-user-by-id", "user.getById"):
+    for written in (
+        "getUserById",
+        "get_user_by_id",
+        "GET_USER_BY_ID",
+        "get-user-by-id",
+        "user.getById",
+    ):
         assert {"get", "user", "by", "id"} <= set(identifiers(written))
 
 

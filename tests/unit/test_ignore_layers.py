@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tamis.ingest.ignore import IgnoreOptions, Rule, Verdict, explain, open_rules
+from tamis.gitignore.rules import IgnoreOptions, Rule, Verdict, explain, open_rules
 
 PLAIN = IgnoreOptions(default_exclusions=False)
-DEFAULTS = IgnoreOptions(archive_patterns=(".archive/", ".deprecated/", "*_backup/", "archive/", "*.old"))
+DEFAULTS = IgnoreOptions(
+    archive_patterns=(".archive/", ".deprecated/", "*_backup/", "archive/", "*.old")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,9 @@ def ignored(root: Path, *paths: str, options: IgnoreOptions = PLAIN) -> list[str
     return [path for path in paths if explain(root, options, path).ignored]
 
 
-def deciding(root: Path, path: str, options: IgnoreOptions = PLAIN) -> tuple[str, int, str]:
+def deciding(
+    root: Path, path: str, options: IgnoreOptions = PLAIN
+) -> tuple[str, int, str]:
     rule = explain(root, options, path).rule
     assert rule is not None
     return rule.source, rule.line, rule.pattern
@@ -55,12 +59,22 @@ def test_no_rule_no_verdict(root):
 
 
 def test_gitignore_counts_without_a_repository(root):
-    put(root, {".gitignore": "# generated\n*.log\n", "docs/.gitignore": "!keep.log\n/private/\n"})
-    assert explain(root, PLAIN, "a.log") == Verdict(True, Rule("*.log", ".gitignore", 2, False))
+    put(
+        root,
+        {
+            ".gitignore": "# generated\n*.log\n",
+            "docs/.gitignore": "!keep.log\n/private/\n",
+        },
+    )
+    assert explain(root, PLAIN, "a.log") == Verdict(
+        True, Rule("*.log", ".gitignore", 2, False)
+    )
     assert explain(root, PLAIN, "docs/keep.log") == Verdict(
         False, Rule("!keep.log", "docs/.gitignore", 1, True)
     )
-    assert ignored(root, "private/", "docs/private/", "docs/x/private/", "docs/x/a.log") == [
+    assert ignored(
+        root, "private/", "docs/private/", "docs/x/private/", "docs/x/a.log"
+    ) == [
         "docs/private/",
         "docs/x/a.log",
     ]
@@ -87,7 +101,9 @@ def test_every_layer_beats_the_ones_below_it(root, home):
             not negated, Rule("!*.tmp" if negated else "*.tmp", source, 1, negated)
         )
     options = IgnoreOptions(extra=("nothing", "*.tmp"))
-    assert explain(root, options, "sub/x.tmp") == Verdict(True, Rule("*.tmp", "settings", 2, False))
+    assert explain(root, options, "sub/x.tmp") == Verdict(
+        True, Rule("*.tmp", "settings", 2, False)
+    )
 
 
 def test_an_ignored_directory_ends_it(root):
@@ -100,7 +116,17 @@ def test_an_ignored_directory_ends_it(root):
 def test_what_is_built_in_cannot_be_undone(root):
     put(root, {".gitignore": "!*\n", ".graphragignore": "!.git\n!.tamis/\n"})
     options = IgnoreOptions(default_exclusions=False, extra=("!*",))
-    for path in (".tamis/", ".git/", ".git", ".svn/", ".hg/", ".jj/", ".bzr/", "a/.git/config", "a/.tamis/"):
+    for path in (
+        ".tamis/",
+        ".git/",
+        ".git",
+        ".svn/",
+        ".hg/",
+        ".jj/",
+        ".bzr/",
+        "a/.git/config",
+        "a/.tamis/",
+    ):
         verdict = explain(root, options, path)
         assert verdict.ignored and verdict.rule is not None
         assert (verdict.rule.source, verdict.rule.line) == ("built in", 0)
@@ -137,13 +163,17 @@ def test_archives_are_not_ignored_by_default(root):
 
 def test_a_user_can_undo_a_default(root):
     put(root, {".graphragignore": "!.github/\n!build/\n"})
-    assert ignored(root, ".github/a.md", "build/a.md", ".env", options=DEFAULTS) == [".env"]
+    assert ignored(root, ".github/a.md", "build/a.md", ".env", options=DEFAULTS) == [
+        ".env"
+    ]
 
 
 def test_negations_of_what_nothing_ignores_do_nothing(root):
     """C37."""
     put(root, {".graphragignore": "!src/\n!docs/\n"})
-    assert ignored(root, "src/a.py", "docs/a.md", "a.tmp", options=DEFAULTS) == ["a.tmp"]
+    assert ignored(root, "src/a.py", "docs/a.md", "a.tmp", options=DEFAULTS) == [
+        "a.tmp"
+    ]
 
 
 def test_settings_that_are_no_patterns_are_a_warning(root):
@@ -174,7 +204,9 @@ def test_a_root_below_the_top_of_its_work_tree(tmp_path):
     assert deciding(root, "x") == (".git/info/exclude", 1, "/a/root/x")
     assert deciding(root, "y.log") == (str(top / ".gitignore"), 1, "a/root/*.log")
     assert deciding(root, "b/") == (str(top / "a" / ".gitignore"), 1, "/root/b/")
-    assert ignored(root, "keep.log", "c/y.log", "c/y.tmp", "c/keep.tmp", "c/b/") == ["c/y.tmp"]
+    assert ignored(root, "keep.log", "c/y.log", "c/y.tmp", "c/keep.tmp", "c/b/") == [
+        "c/y.tmp"
+    ]
 
 
 def test_the_root_itself_is_not_judged(tmp_path):
@@ -184,7 +216,13 @@ def test_the_root_itself_is_not_judged(tmp_path):
 
 
 def test_worktrees_share_the_excludes_of_their_repository(tmp_path, root):
-    put(tmp_path, {"main/.git/info/exclude": "shared\n", "main/.git/worktrees/w/commondir": "../..\n"})
+    put(
+        tmp_path,
+        {
+            "main/.git/info/exclude": "shared\n",
+            "main/.git/worktrees/w/commondir": "../..\n",
+        },
+    )
     put(root, {".git": "gitdir: ../main/.git/worktrees/w\n"})
     assert deciding(root, "shared") == (".git/info/exclude", 1, "shared")
 
@@ -247,7 +285,9 @@ def test_the_order_of_git_configurations(root, home, tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "other"))
     assert ignored(root, *candidates) == ["a.other"]
     put(root, {".git/config": "[core]\nexcludesfile=~/repo\n"})
-    assert ignored(root, *candidates) == ["a.other"], "a repository does not say which file to read"
+    assert ignored(root, *candidates) == ["a.other"], (
+        "a repository does not say which file to read"
+    )
 
 
 @pytest.mark.parametrize("kind", ["config", "include", "gitdir", "commondir"])
@@ -291,14 +331,26 @@ def test_the_default_place_of_global_excludes(root, home, tmp_path, monkeypatch)
 
 
 def test_configurations_that_include_each_other_end(root, home):
-    put(home, {".gitconfig": "[include]\npath=.gitconfig\n[core]\nexcludesfile=~/mine\n", "mine": "a\n"})
+    put(
+        home,
+        {
+            ".gitconfig": "[include]\npath=.gitconfig\n[core]\nexcludesfile=~/mine\n",
+            "mine": "a\n",
+        },
+    )
     assert ignored(root, "a") == ["a"]
 
 
 @pytest.mark.parametrize("owner", ["user", "repository"])
 def test_configurations_do_not_multiply(root, home, owner):
     bomb = "[include]\n" + "path = config\n" * 4
-    put(home, {".config/git/config": bomb if owner == "user" else "", ".config/git/ignore": "a\n"})
+    put(
+        home,
+        {
+            ".config/git/config": bomb if owner == "user" else "",
+            ".config/git/ignore": "a\n",
+        },
+    )
     put(root, {".git/config": bomb})
     assert ignored(root, "a") == ["a"]
 
@@ -332,7 +384,9 @@ def test_includes_count_where_they_stand(root):
 
 def test_the_ignore_file_may_have_another_name(root):
     put(root, {".graphragignore": "a\n", "mine": "b\n"})
-    assert ignored(root, "a", "b", options=IgnoreOptions(False, ignore_file="mine")) == ["b"]
+    assert ignored(
+        root, "a", "b", options=IgnoreOptions(False, ignore_file="mine")
+    ) == ["b"]
     assert ignored(root, "a", "b", options=IgnoreOptions(False, ignore_file="")) == []
     put(root, {"sub/.graphragignore": "c\n"})
     assert ignored(root, "sub/c") == []
@@ -357,10 +411,17 @@ def test_an_include_cycle_is_a_warning(root):
 def test_includes_have_a_depth(root):
     put(
         root,
-        {".graphragignore": ":include:1\n", **{str(n): f"a{n}\n:include:{n + 1}\n" for n in range(1, 30)}},
+        {
+            ".graphragignore": ":include:1\n",
+            **{str(n): f"a{n}\n:include:{n + 1}\n" for n in range(1, 30)},
+        },
     )
-    assert ignored(root, *(f"a{n}" for n in range(1, 30))) == [f"a{n}" for n in range(1, 17)]
-    assert open_rules(root, PLAIN).warnings == ("16:2: :include:17 skipped: deeper than 16 includes",)
+    assert ignored(root, *(f"a{n}" for n in range(1, 30))) == [
+        f"a{n}" for n in range(1, 17)
+    ]
+    assert open_rules(root, PLAIN).warnings == (
+        "16:2: :include:17 skipped: deeper than 16 includes",
+    )
 
 
 def test_includes_do_not_multiply(root):
@@ -375,12 +436,17 @@ def test_includes_do_not_multiply(root):
 def test_includes_that_are_skipped(root, tmp_path):
     put(tmp_path, {"secret": "s\n"})
     names = ("missing", "folder", "binary", "../secret", "", "link", "/etc")
-    put(root, {".graphragignore": "".join(f":include:{name}\n" for name in names) + "last\n"})
+    put(
+        root,
+        {".graphragignore": "".join(f":include:{name}\n" for name in names) + "last\n"},
+    )
     (root / "folder").mkdir()
     (root / "binary").write_bytes(b"a\0b\n")
     (root / "link").symlink_to(tmp_path / "secret")
     assert ignored(root, "a", "s", "last") == ["last"]
-    reasons = [warning.split(" skipped: ")[1] for warning in open_rules(root, PLAIN).warnings]
+    reasons = [
+        warning.split(" skipped: ")[1] for warning in open_rules(root, PLAIN).warnings
+    ]
     assert reasons == [
         "no such file", "not a regular file", "it is binary", "it leads out of the root", "no such file",
         "it leads out of the root", "it leads out of the root",
@@ -405,13 +471,19 @@ def test_bad_ignore_files_are_warnings(root, tmp_path):
     rules = open_rules(root, PLAIN)
     assert rules.warnings == ()
     assert rules.enter("binary").warnings == ("binary/.gitignore is binary",)
-    assert rules.enter("large").warnings == ("large/.gitignore is larger than 1,000,000 bytes",)
+    assert rules.enter("large").warnings == (
+        "large/.gitignore is larger than 1,000,000 bytes",
+    )
     assert rules.enter("link").warnings == ("link/.ignore leads out of the root",)
     assert rules.enter("loop").warnings[0].startswith("loop/.ignore cannot be read: ")
     assert rules.enter("broken").warnings == ("broken/.ignore is a broken link",)
     assert rules.enter("good").warnings == ()
-    assert rules.enter("own").warnings == ("own/.gitignore is a link, which git does not follow",)
-    assert ignored(root, "binary/x", "large/x", "link/o", "own/o", "good/o") == ["good/o"]
+    assert rules.enter("own").warnings == (
+        "own/.gitignore is a link, which git does not follow",
+    )
+    assert ignored(root, "binary/x", "large/x", "link/o", "own/o", "good/o") == [
+        "good/o"
+    ]
 
 
 def test_warnings_accumulate_along_the_chain(root):
@@ -420,7 +492,11 @@ def test_warnings_accumulate_along_the_chain(root):
         (root / name).write_bytes(b"\0")
     rules = open_rules(root, PLAIN)
     deepest = rules.enter("a").enter("b")
-    assert deepest.warnings == (".gitignore is binary", "a/.ignore is binary", "a/b/.gitignore is binary")
+    assert deepest.warnings == (
+        ".gitignore is binary",
+        "a/.ignore is binary",
+        "a/b/.gitignore is binary",
+    )
     assert rules.warnings == (".gitignore is binary",)
 
 
@@ -448,11 +524,22 @@ def test_patterns_in_another_encoding_meet_their_files(root):
 
 
 def test_a_chain_can_branch(root):
-    put(root, {".gitignore": "*.a\n", "one/.gitignore": "*.b\n", "two/.gitignore": "!*.a\n"})
+    put(
+        root,
+        {".gitignore": "*.a\n", "one/.gitignore": "*.b\n", "two/.gitignore": "!*.a\n"},
+    )
     rules = open_rules(root, PLAIN)
     one, two = rules.enter("one"), rules.enter("two")
-    assert [chain.verdict("x.a", False).ignored for chain in (rules, one, two)] == [True, True, False]
-    assert [chain.verdict("x.b", False).ignored for chain in (rules, one, two)] == [False, True, False]
+    assert [chain.verdict("x.a", False).ignored for chain in (rules, one, two)] == [
+        True,
+        True,
+        False,
+    ]
+    assert [chain.verdict("x.b", False).ignored for chain in (rules, one, two)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_explain_takes_any_form_of_a_path(root, tmp_path):
@@ -512,4 +599,6 @@ def test_a_long_ignore_file_is_fast(root):
     rules.verdict("warm.up", False)  # globs are compiled once
     start = time.perf_counter()
     assert not any(rules.verdict(f"file{n}.md", False).ignored for n in range(1000))
-    assert time.perf_counter() - start < 1.0  # under a millisecond each; 0.04 on a quiet machine
+    assert (
+        time.perf_counter() - start < 1.0
+    )  # under a millisecond each; 0.04 on a quiet machine

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tamis.ingest.imports import import_targets
+from tamis.ingest.code.imports import import_targets
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.settings import ChunkingSettings
@@ -61,18 +61,23 @@ TABLE = [
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "targets"), TABLE, ids=[f"{row[0]}-{n}" for n, row in enumerate(TABLE)]
+    ("path", "text", "targets"),
+    TABLE,
+    ids=[f"{row[0]}-{n}" for n, row in enumerate(TABLE)],
 )
 def test_what_a_file_imports(path, text, targets):
     """Issue 4: imports become links between files where they resolve."""
-    made, warning = parse(Source(path, text, b"", len(text), 0, 0, 0, 0), ChunkingSettings())
+    made, warning = parse(
+        Source(path, text, b"", len(text), 0, 0, 0, 0), ChunkingSettings()
+    )
     assert warning == ""
     assert [link.target for link in made.links] == targets
     assert {(link.type, link.ordinal) for link in made.links} <= {("import", 0)}
 
 
 @pytest.mark.parametrize(
-    "language", ["python", "rust", "php", "scala", "java", "csharp", "bash", "c", "lua", "x"]
+    "language",
+    ["python", "rust", "php", "scala", "java", "csharp", "bash", "c", "lua", "x"],
 )
 @pytest.mark.parametrize(
     "statement",

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tamis.cli.install import NAMES
+from tamis.cli.main import main
 from tamis.clients import Unparsed, jsonc, toml
 from tamis.clients.files import Change, apply
 from tamis.clients.install import Server, checked_scope, running_command, skill_text
 from tamis.clients.table import CLIENTS, Machine
-from tamis.doors.cli import main
-from tamis.doors.commands.install import NAMES
 from tamis.errors import RootTooWide, StorageFault, UsageError
-from tamis.ingest.roots import chosen_roots, holds_a_home
+from tamis.live.folders import chosen_roots, holds_a_home
 
 HOME, PROJECT = Path("/home/ada"), Path("/work/it")
 VARIABLES = (
@@ -77,8 +77,18 @@ def test_the_door_names_every_client():
             ".vscode/mcp.json",
         ),
         ("codex", ".codex/config.toml", ".codex/config.toml", ".codex/config.toml"),
-        ("gemini", ".gemini/settings.json", ".gemini/settings.json", ".gemini/settings.json"),
-        ("zed", ".config/zed/settings.json", ".config/zed/settings.json", ".zed/settings.json"),
+        (
+            "gemini",
+            ".gemini/settings.json",
+            ".gemini/settings.json",
+            ".gemini/settings.json",
+        ),
+        (
+            "zed",
+            ".config/zed/settings.json",
+            ".config/zed/settings.json",
+            ".zed/settings.json",
+        ),
     ],
 )
 def test_each_client_has_its_files(name, linux, mac, project):
@@ -89,14 +99,21 @@ def test_each_client_has_its_files(name, linux, mac, project):
         assert client.scopes == ("user",)
     else:
         assert client.scopes == ("project", "user")
-        assert client.file("project", Machine(HOME, "linux", {}), PROJECT) == PROJECT / project
+        assert (
+            client.file("project", Machine(HOME, "linux", {}), PROJECT)
+            == PROJECT / project
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "variable", "file"),
     [
         ("claude-code", "CLAUDE_CONFIG_DIR", "/else/.claude.json"),
-        ("claude-desktop", "XDG_CONFIG_HOME", "/else/Claude/claude_desktop_config.json"),
+        (
+            "claude-desktop",
+            "XDG_CONFIG_HOME",
+            "/else/Claude/claude_desktop_config.json",
+        ),
         ("vscode", "XDG_CONFIG_HOME", "/else/Code/User/mcp.json"),
         ("codex", "CODEX_HOME", "/else/config.toml"),
         ("gemini", "GEMINI_CLI_HOME", "/else/.gemini/settings.json"),
@@ -106,26 +123,48 @@ def test_each_client_has_its_files(name, linux, mac, project):
 )
 def test_a_variable_moves_it(name, variable, file):
     client = CLIENTS[name]
-    assert client.file("user", Machine(HOME, "linux", {variable: "/else"}), PROJECT) == Path(file)
+    assert client.file(
+        "user", Machine(HOME, "linux", {variable: "/else"}), PROJECT
+    ) == Path(file)
     usual = client.file("user", Machine(HOME, "linux", {}), PROJECT)
-    assert client.file("user", Machine(HOME, "linux", {variable: "relative"}), PROJECT) == usual
+    assert (
+        client.file("user", Machine(HOME, "linux", {variable: "relative"}), PROJECT)
+        == usual
+    )
     assert client.file("user", Machine(HOME, "linux", {variable: ""}), PROJECT) == usual
 
 
 def test_zed_does_not_ask_for_xdg_on_a_mac():
     machine = Machine(HOME, "darwin", {"XDG_CONFIG_HOME": "/else"})
-    assert CLIENTS["zed"].file("user", machine, PROJECT) == HOME / ".config/zed/settings.json"
+    assert (
+        CLIENTS["zed"].file("user", machine, PROJECT)
+        == HOME / ".config/zed/settings.json"
+    )
 
 
 def test_skills_lie_where_they_are_read():
     machine = Machine(HOME, "linux", {})
     moved = Machine(HOME, "linux", {"CLAUDE_CONFIG_DIR": "/else"})
     claude, codex = CLIENTS["claude-code"], CLIENTS["codex"]
-    assert claude.skill_file("project", machine, PROJECT) == PROJECT / ".claude/skills/tamis/SKILL.md"
-    assert claude.skill_file("user", machine, PROJECT) == HOME / ".claude/skills/tamis/SKILL.md"
-    assert claude.skill_file("user", moved, PROJECT) == Path("/else/skills/tamis/SKILL.md")
-    assert codex.skill_file("project", machine, PROJECT) == PROJECT / ".agents/skills/tamis/SKILL.md"
-    assert codex.skill_file("user", machine, PROJECT) == HOME / ".agents/skills/tamis/SKILL.md"
+    assert (
+        claude.skill_file("project", machine, PROJECT)
+        == PROJECT / ".claude/skills/tamis/SKILL.md"
+    )
+    assert (
+        claude.skill_file("user", machine, PROJECT)
+        == HOME / ".claude/skills/tamis/SKILL.md"
+    )
+    assert claude.skill_file("user", moved, PROJECT) == Path(
+        "/else/skills/tamis/SKILL.md"
+    )
+    assert (
+        codex.skill_file("project", machine, PROJECT)
+        == PROJECT / ".agents/skills/tamis/SKILL.md"
+    )
+    assert (
+        codex.skill_file("user", machine, PROJECT)
+        == HOME / ".agents/skills/tamis/SKILL.md"
+    )
     assert CLIENTS["claude-desktop"].skill_file("user", machine, PROJECT) is None
 
 
@@ -161,7 +200,11 @@ def test_an_entry_starts_the_server_with_each_root():
     server = Server("tamis", ("/py", "-m", "tamis"), (Path("/a"), Path("/b c")))
     args = ["-m", "tamis", "mcp", "--root", "/a", "--root", "/b c"]
     assert server.entry(CLIENTS["zed"]) == {"command": "/py", "args": args}
-    assert server.entry(CLIENTS["vscode"]) == {"type": "stdio", "command": "/py", "args": args}
+    assert server.entry(CLIENTS["vscode"]) == {
+        "type": "stdio",
+        "command": "/py",
+        "args": args,
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -216,9 +259,13 @@ def test_an_entry_of_ours_is_brought_up_to_date_and_keeps_the_rest(run, tmp_path
     (tmp_path / "project/docs").mkdir()
     run("cursor")
     file = tmp_path / "project/.cursor/mcp.json"
-    text = file.read_text().replace('"tamis": {', '"tamis": {\n      "env": {"TAMIS_MODEL_NAME": "none"},')
+    text = file.read_text().replace(
+        '"tamis": {', '"tamis": {\n      "env": {"TAMIS_MODEL_NAME": "none"},'
+    )
     file.write_text(text)
-    assert "updated" in run("cursor", "--root", "docs", "--root", str(tmp_path / "project"))
+    assert "updated" in run(
+        "cursor", "--root", "docs", "--root", str(tmp_path / "project")
+    )
     entry = entry_of("cursor", file)
     assert entry["env"] == {"TAMIS_MODEL_NAME": "none"}
     assert entry["args"][1:] == [
@@ -260,16 +307,18 @@ def test_a_toml_entry_is_brought_up_to_date_and_keeps_the_rest(run, tmp_path):
     expected = CODEX.replace('"/gone/tamis"', json.dumps(entry["command"]))
     assert text == expected.replace('[  # old\n  "mcp", "--root", "/gone",\n]', args)
     run("codex", "--remove")
-    assert file.read_text() == 'model = "o"  # mine\n\n# about the screen\n[tui]\nx = 1\n'
+    assert (
+        file.read_text() == 'model = "o"  # mine\n\n# about the screen\n[tui]\nx = 1\n'
+    )
 
 
 def test_a_missing_key_goes_below_its_header():
     text = '[mcp_servers.tamis]\ncommand = "tamis"\n[x]\n'
     changed = toml.put(text, "mcp_servers", "tamis", {"args": ["mcp"]})
     assert changed == '[mcp_servers.tamis]\nargs = ["mcp"]\ncommand = "tamis"\n[x]\n'
-    assert toml.put("[mcp_servers.tamis]", "mcp_servers", "tamis", {"args": ["mcp"]}) == (
-        '[mcp_servers.tamis]\nargs = ["mcp"]\n'
-    )
+    assert toml.put(
+        "[mcp_servers.tamis]", "mcp_servers", "tamis", {"args": ["mcp"]}
+    ) == ('[mcp_servers.tamis]\nargs = ["mcp"]\n')
 
 
 @pytest.mark.parametrize(
@@ -285,7 +334,9 @@ def test_toml_in_a_form_that_cannot_be_changed_is_left(text):
 
 
 def test_dotted_toml_is_read_and_removed():
-    text = 'mcp_servers.tamis.command = "tamis"\nmcp_servers.tamis.args = ["mcp"]\nx = 1\n'
+    text = (
+        'mcp_servers.tamis.command = "tamis"\nmcp_servers.tamis.args = ["mcp"]\nx = 1\n'
+    )
     assert toml.remove(text, "mcp_servers", "tamis") == "x = 1\n"
 
 
@@ -301,7 +352,10 @@ def test_permissions_stay_and_the_backup_has_them(run, tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert json.loads(backup.read_text()) == {"token": "secret"}
-    assert sorted(each.name for each in file.parent.iterdir()) == [".claude.json", backup.name]
+    assert sorted(each.name for each in file.parent.iterdir()) == [
+        ".claude.json",
+        backup.name,
+    ]
 
 
 def test_earlier_backups_are_kept(run, tmp_path):
@@ -338,7 +392,9 @@ def test_a_file_that_changes_meanwhile_is_left(tmp_path):
     assert file.read_text() == "new"
 
 
-def test_what_cannot_be_written_is_said_and_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_what_cannot_be_written_is_said_and_leaves_nothing_behind(
+    tmp_path, monkeypatch
+):
     file = tmp_path / "a.json"
     file.write_text("{}")
 
@@ -369,7 +425,9 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing_behind(tmp_path, monk
         ("vscode", ".vscode/mcp.json", b"{\n\xff}", 2),
     ],
 )  # fmt: skip
-def test_a_broken_file_is_named_with_its_line_and_left(name, file, text, line, run, tmp_path):
+def test_a_broken_file_is_named_with_its_line_and_left(
+    name, file, text, line, run, tmp_path
+):
     target = tmp_path / "project" / file
     target.parent.mkdir()
     content = text if isinstance(text, bytes) else text.encode()
@@ -383,7 +441,8 @@ def test_a_broken_file_is_named_with_its_line_and_left(name, file, text, line, r
 
 
 @pytest.mark.parametrize(
-    "entry", [{"url": "http://x"}, {"command": "npx", "args": ["tamis"]}, "x", {"command": 1}]
+    "entry",
+    [{"url": "http://x"}, {"command": "npx", "args": ["tamis"]}, "x", {"command": 1}],
 )
 def test_another_server_of_our_name_is_left(entry, run, tmp_path):
     target = tmp_path / "project/.mcp.json"
@@ -422,7 +481,10 @@ def test_json(run, tmp_path):
     assert server["path"] == str(tmp_path / "project/.vscode/mcp.json")
     assert server["entry"]["type"] == "stdio"
     assert skill["path"] == str(tmp_path / "project/.agents/skills/tamis/SKILL.md")
-    listed = {(each["client"], each["scope"]): each["state"] for each in json.loads(run("--json"))}
+    listed = {
+        (each["client"], each["scope"]): each["state"]
+        for each in json.loads(run("--json"))
+    }
     assert listed[("vscode", "project")] == "installed"
     assert listed[("vscode", "user")] == "no file"
     assert len(listed) == 13
@@ -449,7 +511,9 @@ def test_the_skill_comes_and_goes(run, tmp_path):
     assert not skill.parent.exists()
     said = run("claude-desktop", "--skill", code=2)
     assert "reads no skills" in said
-    assert not list((tmp_path / "home").rglob("*.json")), "all is planned before anything is written"
+    assert not list((tmp_path / "home").rglob("*.json")), (
+        "all is planned before anything is written"
+    )
 
 
 def test_the_skill_is_one_that_agents_take():
@@ -469,7 +533,9 @@ def test_the_skill_is_one_that_agents_take():
 
 
 def test_wrong_arguments(run):
-    assert "no file for a project" in run("claude-desktop", "--scope", "project", code=2)
+    assert "no file for a project" in run(
+        "claude-desktop", "--scope", "project", code=2
+    )
     assert "no name for a server" in run("zed", "--name", "a b", code=2)
     assert "does not exist" in run("zed", "--root", "nowhere", code=2)
     assert "'emacs' is not one of" in run("emacs", code=2)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tamis.ingest import isolated
-from tamis.ingest.grammars import GRAMMARS
-from tamis.ingest.isolated import CHILD, Child
-from tamis.ingest.symbols import symbols
+from tamis.ingest.code import child
+from tamis.ingest.code.child import CHILD, Child
+from tamis.ingest.code.grammars import GRAMMARS
+from tamis.ingest.code.symbols import symbols
 
-SOURCE = Path(isolated.__file__).parents[2]
+SOURCE = Path(child.__file__).parents[2]
 CODE = "def f(): pass\n"
 PUNCTUATION = "".join(random.Random(7).choices("<>{}()[]/=;:,.'\"`?!&|*+-@#", k=10_000))
 JAVA = "class A { int f() { return 1; } }\n"
@@ -31,13 +31,23 @@ def python(script: str, folder: Path, **more: object) -> subprocess.Popen[str]:
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     pipe = subprocess.PIPE
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", script]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, **more)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        **more,
+    )
 
 
 def is_gone(pid: int) -> bool:
     """Not there, or dead and only waited for by whoever started it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        )
     except (FileNotFoundError, ProcessLookupError):
         return True
 
@@ -67,7 +77,14 @@ def test_text_that_takes_for_ever_is_given_up(text, language):
 @pytest.mark.parametrize("language", sorted(GRAMMARS))
 def test_every_grammar_answers_after_harm(language):
     """Whatever a grammar makes of it: it returns, and the child is there for the next."""
-    for text in ("a<" * 5_000, "<a " * 5_000, "([{" * 5_000, "\0" * 100, "`${" * 3_000, "<<A\n" * 2_000):
+    for text in (
+        "a<" * 5_000,
+        "<a " * 5_000,
+        "([{" * 5_000,
+        "\0" * 100,
+        "`${" * 3_000,
+        "<<A\n" * 2_000,
+    ):
         symbols(text, language)
     assert names() == ["f"]
 
@@ -84,7 +101,10 @@ def test_a_hundred_thousand_functions():
 
 def test_lone_surrogates_and_nul():
     assert names("def f(): '\ud800'\n") == ["f"]
-    assert symbols("def f(): '\0'\n\0", "python") in (None, symbols("def f(): pass", "python"))
+    assert symbols("def f(): '\0'\n\0", "python") in (
+        None,
+        symbols("def f(): pass", "python"),
+    )
 
 
 # The child
@@ -101,27 +121,32 @@ def test_a_child_that_died_is_replaced():
     assert names() == ["f"]
 
 
-def test_a_child_killed_from_outside_while_it_reads_does_not_cost_the_file_its_structure(monkeypatch):
+def test_a_child_killed_from_outside_while_it_reads_does_not_cost_the_file_its_structure(
+    monkeypatch,
+):
     CHILD.captures(CODE, "python")
-    read, first = isolated._line, CHILD._process
+    read, first = child._line, CHILD._process
     os.kill(first.pid, signal.SIGSTOP)  # it answers no sooner than it is killed
 
     def kill_and_read(pipe):
         first.kill()
         return read(pipe)
 
-    monkeypatch.setattr(isolated, "_line", kill_and_read)
+    monkeypatch.setattr(child, "_line", kill_and_read)
     assert names() == ["f"]
     assert CHILD._process is not first
 
 
 def test_a_text_that_its_reader_dies_of_is_not_read_again(monkeypatch):
-    started, start = [], isolated._start
-    monkeypatch.setattr(isolated, "_start", lambda: started.append(start()) or started[-1])
+    started, start = [], child._start
+    monkeypatch.setattr(child, "_start", lambda: started.append(start()) or started[-1])
     CHILD.close()
     assert symbols("a<" * 20_000, "java") is None
     (process,) = started
-    assert process.returncode in (-signal.SIGPROF, -signal.SIGSEGV)  # out of time, or of stack
+    assert process.returncode in (
+        -signal.SIGPROF,
+        -signal.SIGSEGV,
+    )  # out of time, or of stack
 
 
 def test_a_child_that_cannot_be_started_is_no_fault(monkeypatch):
@@ -136,7 +161,9 @@ def test_threads_take_turns():
     texts = [f"def f{number}(): pass\n" * 50 for number in range(40)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda text: symbols(text, "python"), texts))
-    assert [{each.name for each in several} for several in found] == [{f"f{n}"} for n in range(40)]
+    assert [{each.name for each in several} for several in found] == [
+        {f"f{n}"} for n in range(40)
+    ]
 
 
 def test_no_grammar_is_loaded_here():
@@ -151,7 +178,15 @@ def test_the_child_loads_little():
         "made = runpy.run_path(sys.argv[1]); made['captures'](b'def f(): pass', 'python')\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
     )
-    program = [sys.executable, "-I", "-S", "-c", script, isolated._PROGRAM, *isolated._packages()]
+    program = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        script,
+        child._PROGRAM,
+        *child._packages(),
+    ]
     ran = subprocess.run(program, capture_output=True, text=True, check=True)
     loaded = set(eval(ran.stdout)) - {"__main__", "__mp_main__"}
     assert loaded == {"tree_sitter", "tree_sitter_python"}
@@ -168,7 +203,8 @@ def test_what_lies_in_the_current_folder_is_not_run(tmp_path, monkeypatch):
 
 def test_the_current_folder_may_be_the_one_that_has_the_grammars(monkeypatch):
     (place,) = {
-        str(Path(find_spec(name).origin).parents[1]) for name in ("tree_sitter", "tree_sitter_python")
+        str(Path(find_spec(name).origin).parents[1])
+        for name in ("tree_sitter", "tree_sitter_python")
     }
     monkeypatch.chdir(place)
     CHILD.close()
@@ -189,7 +225,7 @@ def test_a_current_folder_that_is_gone(tmp_path, monkeypatch):
 
 def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch):
     CHILD.close()
-    monkeypatch.setattr(isolated, "_PATIENCE", 0.01)
+    monkeypatch.setattr(child, "_PATIENCE", 0.01)
     assert names() == ["f"]
     first = CHILD._process.pid
     wait_until_gone(first)
@@ -201,12 +237,12 @@ def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch):
 def test_it_may_be_about_to_go_when_it_is_asked(monkeypatch):
     """Whenever that is: each question is answered."""
     CHILD.close()
-    monkeypatch.setattr(isolated, "_PATIENCE", 0)
+    monkeypatch.setattr(child, "_PATIENCE", 0)
     assert [names() for _ in range(10)] == [["f"]] * 10
     CHILD.close()
 
 
-ASK = "from tamis.ingest.isolated import CHILD; CHILD.captures('def f(): pass', 'python')\n"
+ASK = "from tamis.ingest.code.child import CHILD; CHILD.captures('def f(): pass', 'python')\n"
 TELL = "print(CHILD._process.pid, flush=True)\n"
 
 

@@ -18,7 +18,12 @@ LAW = settings(derandomize=True, max_examples=200, deadline=None)
 DOCUMENTS = [
     {"_id": "d1", "title": "First one", "text": "alpha"},
     {"_id": "d2", "title": "", "text": "beta"},
-    {"_id": "d3", "title": "Third", "text": "---\ntags: [x]\n---\ngamma", "path": "notes/third.md"},
+    {
+        "_id": "d3",
+        "title": "Third",
+        "text": "---\ntags: [x]\n---\ngamma",
+        "path": "notes/third.md",
+    },
 ]
 QUESTIONS = [
     {"_id": "q1", "text": "where is alpha", "intent": "lookup"},
@@ -43,7 +48,9 @@ def files_below(root: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 def test_a_set_becomes_a_folder_of_files(tmp_path, work, packed):
-    given = write_judged(tmp_path / "set", DOCUMENTS, QUESTIONS, JUDGEMENTS, packed=packed)
+    given = write_judged(
+        tmp_path / "set", DOCUMENTS, QUESTIONS, JUDGEMENTS, packed=packed
+    )
     judged, place = open_judged(given, work)
     assert judged.name == "set"
     assert judged.root.is_relative_to(place)
@@ -57,7 +64,9 @@ def test_a_set_becomes_a_folder_of_files(tmp_path, work, packed):
 
 
 def test_questions_with_what_was_judged(tmp_path, work):
-    judged, _ = open_judged(write_judged(tmp_path / "set", DOCUMENTS, QUESTIONS, JUDGEMENTS), work)
+    judged, _ = open_judged(
+        write_judged(tmp_path / "set", DOCUMENTS, QUESTIONS, JUDGEMENTS), work
+    )
     first, second = judged.questions
     assert (first.id, first.text, first.label, first.grades) == (
         "q1", "where is alpha", "lookup", {"d1": 2, "d2": 0}
@@ -67,7 +76,9 @@ def test_questions_with_what_was_judged(tmp_path, work):
 
 
 def test_a_question_whose_documents_are_all_gone_is_dropped(tmp_path, work):
-    given = write_judged(tmp_path / "set", DOCUMENTS, QUESTIONS, [("q1", "gone", 1), ("q2", "d3", 1)])
+    given = write_judged(
+        tmp_path / "set", DOCUMENTS, QUESTIONS, [("q1", "gone", 1), ("q2", "d3", 1)]
+    )
     judged, _ = open_judged(given, work)
     assert [asked.id for asked in judged.questions] == ["q2"]
     assert (judged.unjudged, judged.orphaned, judged.missing) == (1, 1, 1)
@@ -77,7 +88,11 @@ def test_a_tree_is_a_corpus(tmp_path, work):
     """Ids are paths; nothing is written into somebody's tree, and nothing outside of it is looked at."""
     root = write_files(tmp_path / "code", {"src/a.py": "a = 1", "b.py": "b = 2"})
     write_files(tmp_path, {"secret.py": "c = 3"})
-    judgements = [("q1", "src/a.py", 1), ("q1", "src/gone.py", 1), ("q2", "../secret.py", 1)]
+    judgements = [
+        ("q1", "src/a.py", 1),
+        ("q1", "src/gone.py", 1),
+        ("q2", "../secret.py", 1),
+    ]
     given = write_judged(tmp_path / "set", None, QUESTIONS, judgements)
     judged, place = open_judged(given, work, root)
     assert judged.root == root.resolve()
@@ -96,9 +111,14 @@ def test_documents_beside_the_questions_are_a_corpus(tmp_path, work):
 
 
 def test_several_sets_of_questions_share_a_corpus(tmp_path, work):
-    write_files(tmp_path / "all", {"corpus.jsonl.gz": gzip.compress(as_lines(DOCUMENTS).encode())})
+    write_files(
+        tmp_path / "all",
+        {"corpus.jsonl.gz": gzip.compress(as_lines(DOCUMENTS).encode())},
+    )
     opened = [
-        open_judged(write_judged(tmp_path / "all" / name, None, QUESTIONS, JUDGEMENTS), work)
+        open_judged(
+            write_judged(tmp_path / "all" / name, None, QUESTIONS, JUDGEMENTS), work
+        )
         for name in ("one", "two")
     ]
     assert [judged.name for judged, _ in opened] == ["all/one", "all/two"]
@@ -107,7 +127,9 @@ def test_several_sets_of_questions_share_a_corpus(tmp_path, work):
 
 def test_a_file_of_questions_names_a_set(tmp_path, work):
     given = write_judged(tmp_path / "set", DOCUMENTS, QUESTIONS, JUDGEMENTS)
-    write_files(given, {"queries_full.jsonl": as_lines([{"_id": "q1", "text": "a whole page"}])})
+    write_files(
+        given, {"queries_full.jsonl": as_lines([{"_id": "q1", "text": "a whole page"}])}
+    )
     judged, _ = open_judged(given / "queries_full.jsonl", work)
     assert judged.name == "set/queries_full"
     assert [asked.text for asked in judged.questions] == ["a whole page"]
@@ -125,7 +147,9 @@ def test_what_is_there_is_not_written_again(tmp_path, work):
 def test_another_corpus_has_another_place(tmp_path, work):
     given = write_judged(tmp_path / "set", DOCUMENTS, QUESTIONS, JUDGEMENTS)
     first, _ = open_judged(given, work)
-    second, _ = open_judged(write_judged(given, DOCUMENTS[:2], QUESTIONS, JUDGEMENTS), work)
+    second, _ = open_judged(
+        write_judged(given, DOCUMENTS[:2], QUESTIONS, JUDGEMENTS), work
+    )
     assert first.root != second.root
     assert set(files_below(second.root)) == {"d1.md", "d2.md"}
 
@@ -154,7 +178,12 @@ def test_few_questions_are_spread_over_the_set(tmp_path, work):
     questions = [{"_id": f"q{at}", "text": f"number {at}"} for at in range(10)]
     judgements = [(f"q{at}", "d1", 1) for at in range(10)]
     given = write_judged(tmp_path / "set", DOCUMENTS, questions, judgements)
-    for most, expected in ((3, [0, 3, 6]), (1, [0]), (10, list(range(10))), (99, list(range(10)))):
+    for most, expected in (
+        (3, [0, 3, 6]),
+        (1, [0]),
+        (10, list(range(10))),
+        (99, list(range(10))),
+    ):
         judged, _ = open_judged(given, work, most=most)
         assert [asked.id for asked in judged.questions] == [f"q{at}" for at in expected]
 
@@ -193,7 +222,11 @@ def test_a_corpus_that_is_no_folder(tmp_path, work):
         ("queries.jsonl", '{"_id": "q1"}\n', 1),
         ("queries.jsonl", '{"_id": "q1", "text": "  "}\n', 1),
         ("queries.jsonl", '{"_id": "q1", "text": ["a"]}\n', 1),
-        ("queries.jsonl", '{"_id": "q1", "text": "a"}\n\n{"_id": "q1", "text": "b"}\n', 3),
+        (
+            "queries.jsonl",
+            '{"_id": "q1", "text": "a"}\n\n{"_id": "q1", "text": "b"}\n',
+            3,
+        ),
         ("queries.jsonl", "[" * 200_000, 1),
         ("corpus.jsonl", '{"_id": "d1", "text": "a"}\n{"text": "b"}\n', 2),
         ("corpus.jsonl", '{"_id": "d1", "text": "a"}\n{"_id": "d1", "text": "b"}\n', 2),
@@ -216,13 +249,22 @@ def test_a_bad_line_is_named(tmp_path, work, name, text, line):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-20], lambda data: b"no gzip", lambda data: data[:12] + b"\xff" * 40]
+    "damage",
+    [
+        lambda data: data[:-20],
+        lambda data: b"no gzip",
+        lambda data: data[:12] + b"\xff" * 40,
+    ],
 )
 def test_a_damaged_archive(tmp_path, work, damage):
-    given = write_judged(tmp_path / "set", DOCUMENTS * 1, QUESTIONS, JUDGEMENTS, packed=True)
+    given = write_judged(
+        tmp_path / "set", DOCUMENTS * 1, QUESTIONS, JUDGEMENTS, packed=True
+    )
     file = given / "corpus.jsonl.gz"
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(BadJudgedSet, match=r"corpus.jsonl.gz, line \d+: it cannot be read"):
+    with pytest.raises(
+        BadJudgedSet, match=r"corpus.jsonl.gz, line \d+: it cannot be read"
+    ):
         open_judged(given, work)
 
 
@@ -235,7 +277,10 @@ def test_judgements_without_a_heading(tmp_path, work):
 
 def test_numbers_as_ids(tmp_path, work):
     given = write_judged(
-        tmp_path / "set", [{"_id": 7, "text": "x"}], [{"_id": 1, "text": "y"}], [("1", "7", 1)]
+        tmp_path / "set",
+        [{"_id": 7, "text": "x"}],
+        [{"_id": 1, "text": "y"}],
+        [("1", "7", 1)],
     )
     judged, _ = open_judged(given, work)
     assert judged.ids == {"7.md": "7"}
@@ -256,7 +301,11 @@ HOSTILE = [
 @pytest.mark.parametrize("as_path", [False, True], ids=["id", "path"])
 def test_hostile_names_stay_inside(tmp_path, work, as_path):
     documents = [
-        {"_id": f"d{at}" if as_path else name, "path": name if as_path else None, "text": f"text {at}"}
+        {
+            "_id": f"d{at}" if as_path else name,
+            "path": name if as_path else None,
+            "text": f"text {at}",
+        }
         for at, name in enumerate(HOSTILE)
         if as_path or name.strip()
     ]
@@ -265,8 +314,12 @@ def test_hostile_names_stay_inside(tmp_path, work, as_path):
     found = files_below(judged.root)
     assert sorted(found.values()) == sorted(document["text"] for document in documents)
     assert len(judged.ids) == len(documents)
-    assert {judged.ids[path] for path in found} == {document["_id"] for document in documents}
-    outside = {path for path in tmp_path.rglob("*") if path.is_file()} - set(judged.root.rglob("*"))
+    assert {judged.ids[path] for path in found} == {
+        document["_id"] for document in documents
+    }
+    outside = {path for path in tmp_path.rglob("*") if path.is_file()} - set(
+        judged.root.rglob("*")
+    )
     assert {path.parent for path in outside} == {given}
 
 
@@ -298,7 +351,11 @@ def test_every_document_has_a_file_of_its_own(documents):
     assert set(names) == {key for key, _ in documents}
     folded = [name.casefold() for name in names.values()]
     assert len(set(folded)) == len(folded)
-    folders = {str(above).casefold() for name in names.values() for above in PurePosixPath(name).parents}
+    folders = {
+        str(above).casefold()
+        for name in names.values()
+        for above in PurePosixPath(name).parents
+    }
     assert not folders & set(folded), "no file where another needs a folder"
     for name in names.values():
         assert not os.path.isabs(name)
@@ -306,18 +363,26 @@ def test_every_document_has_a_file_of_its_own(documents):
         assert ".." not in name.split("/")
 
 
-@pytest.mark.parametrize("name", ["docsmcp-vite", "chroma-chunks-a", "anthropic-codebase", "code/swe-pytest"])
+@pytest.mark.parametrize(
+    "name", ["docsmcp-vite", "chroma-chunks-a", "anthropic-codebase", "code/swe-pytest"]
+)
 def test_real_sets(tmp_path, work, name):
     """Counted here with nothing but the json module."""
     given = SHARED / "data" / name
     if not given.exists():
         pytest.skip("the judged sets of ../shared/data are not here")
     judged, _ = open_judged(given, work, tmp_path)
-    questions = [json.loads(line) for line in (given / "queries.jsonl").read_text("utf-8").splitlines()]
+    questions = [
+        json.loads(line)
+        for line in (given / "queries.jsonl").read_text("utf-8").splitlines()
+    ]
     if not (given / "corpus.jsonl").exists():
         assert (judged.questions, judged.orphaned) == ((), len(questions))
         return
-    documents = [json.loads(line) for line in (given / "corpus.jsonl").read_text("utf-8").splitlines()]
+    documents = [
+        json.loads(line)
+        for line in (given / "corpus.jsonl").read_text("utf-8").splitlines()
+    ]
     assert len(files_below(judged.root)) == len(documents)
     assert set(judged.ids.values()) == {document["_id"] for document in documents}
     assert len(judged.questions) + judged.unjudged + judged.orphaned == len(questions)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tamis.ingest.links import document_target, wiki_target
+from tamis.ingest.documents.links import document_target, wiki_target
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Link
@@ -10,7 +10,9 @@ from tamis.settings import ChunkingSettings
 
 
 def document_of(text: str, sizes: ChunkingSettings | None = None) -> Document:
-    return parse(Source("a.md", text, b"", len(text), 0, 0, 0, 0), sizes or ChunkingSettings())[0]
+    return parse(
+        Source("a.md", text, b"", len(text), 0, 0, 0, 0), sizes or ChunkingSettings()
+    )[0]
 
 
 def links_of(text: str) -> list[tuple[str, str, str]]:
@@ -78,10 +80,19 @@ def test_where_a_wiki_link_leads(inside, target):
     ("text", "links"),
     [
         ("[[A]] and [[B|b]]", [("wikilink", "A", ""), ("wikilink", "B", "")]),
-        ("[[A#h|x]] [[A#^b]] [[#own]]", [("wikilink", "A", "h"), ("wikilink", "A", "^b")]),
+        (
+            "[[A#h|x]] [[A#^b]] [[#own]]",
+            [("wikilink", "A", "h"), ("wikilink", "A", "^b")],
+        ),
         ("![[A]] ![[p.png|300]]", [("embed", "A", ""), ("embed", "p.png", "")]),
-        ("| a |\n|---|\n| [[X\\|y]] ![[e.png\\|9]] |", [("wikilink", "X", ""), ("embed", "e.png", "")]),
-        ("[x](b.md) [y](<c d.md#e>)", [("markdown", "b.md", ""), ("markdown", "c d.md", "e")]),
+        (
+            "| a |\n|---|\n| [[X\\|y]] ![[e.png\\|9]] |",
+            [("wikilink", "X", ""), ("embed", "e.png", "")],
+        ),
+        (
+            "[x](b.md) [y](<c d.md#e>)",
+            [("markdown", "b.md", ""), ("markdown", "c d.md", "e")],
+        ),
         ("[x][r] [r][] [r]\n\n[r]: b.md 'title'", [("markdown", "b.md", "")]),
         ("[x](http://a/b.md) <http://a> <a@b.c> [y](#z)", []),
         ("![](b.md) ![](p.png) ![](p)", [("markdown", "b.md", "")]),
@@ -111,7 +122,9 @@ def test_links_of_markdown(text, links):
 
 def test_links_of_front_matter():
     """R002-119: what is related is an edge of its own kind; other properties may link too."""
-    text = "---\nrelated: ['[[A#h|x]]', docs/b.md, 'https://x']\nup: '[[C]]'\n---\n[[A]]\n"
+    text = (
+        "---\nrelated: ['[[A#h|x]]', docs/b.md, 'https://x']\nup: '[[C]]'\n---\n[[A]]\n"
+    )
     assert document_of(text).links == (
         Link("related", "A", "h"),
         Link("related", "docs/b.md"),
@@ -129,12 +142,15 @@ def test_related_without_quotes():
 
 
 @pytest.mark.parametrize(
-    "sizes", [ChunkingSettings(0, 100, 30), ChunkingSettings(parents=True)], ids=["one", "two"]
+    "sizes",
+    [ChunkingSettings(0, 100, 30), ChunkingSettings(parents=True)],
+    ids=["one", "two"],
 )
 def test_where_links_stand(sizes):
     """Each in the first passage that holds it, once for each passage."""
     text = "".join(
-        f"# H{n}\n\n" + "some words [[A]] and more words [[B]] " * 9 + f"[[C{n}]]\n\n" for n in range(12)
+        f"# H{n}\n\n" + "some words [[A]] and more words [[B]] " * 9 + f"[[C{n}]]\n\n"
+        for n in range(12)
     )
     document = document_of(text, sizes)
     assert len(document.chunks) >= 12
@@ -156,7 +172,10 @@ def test_where_links_stand(sizes):
         ("#123 #1a #12-3 #-", ("1a", "12-3", "-")),
         ("# heading #tag\n\n(#no) a#no \\#no", ("tag",)),
         ("#tag, #tog. #tig! *#tug*", ("tag", "tog", "tig")),
-        ("- #item\n\n> #quote\n\n| #cell |\n|---|\n| #row |", ("item", "quote", "cell", "row")),
+        (
+            "- #item\n\n> #quote\n\n| #cell |\n|---|\n| #row |",
+            ("item", "quote", "cell", "row"),
+        ),
         ("`#no` [#no](x) [[a #no]] https://x/#no <#no> [x](#no)", ()),
         ("```\n #no\n```\n\n    #no\n\n<div> #no </div>\n", ()),
         ("[a]: b.md '#no'\n[c]: #no\n", ()),

@@ -5,7 +5,7 @@ from math import sqrt
 
 import pytest
 
-from tamis.engine import Edge
+from tamis.index.protocol import Edge
 from tamis.search.links import Neighbour, neighbours
 
 
@@ -16,7 +16,10 @@ def graph(*edges: Edge):
         return [edge for edge in edges if {edge.source, edge.target} & set(paths)]
 
     def count(paths: Sequence[str]) -> dict[str, int]:
-        ends = {path: {end for e in look([path]) for end in (e.source, e.target)} for path in paths}
+        ends = {
+            path: {end for e in look([path]) for end in (e.source, e.target)}
+            for path in paths
+        }
         return {path: len(linked - {path}) for path, linked in ends.items()}
 
     return look, count
@@ -53,7 +56,12 @@ def test_each_hop_halves(hops):
 
 @pytest.mark.parametrize(
     ("stronger", "weaker"),
-    [("related", "embed"), ("embed", "wikilink"), ("wikilink", "markdown"), ("markdown", "import")],
+    [
+        ("related", "embed"),
+        ("embed", "wikilink"),
+        ("wikilink", "markdown"),
+        ("markdown", "import"),
+    ],
 )
 def test_kinds_of_links_count_differently(stronger, weaker):
     """R002-022, R002-119."""
@@ -62,7 +70,9 @@ def test_kinds_of_links_count_differently(stronger, weaker):
 
 
 def test_the_best_of_several_links_counts_once():
-    links = graph(edge("hit", "a", "markdown"), edge("hit", "a", "related"), edge("a", "hit"))
+    links = graph(
+        edge("hit", "a", "markdown"), edge("hit", "a", "related"), edge("a", "hit")
+    )
     (found,) = neighbours({"hit": 1.0}, 1, *links)
     assert (found.score, found.edge.type) == (0.6, "related")
 

@@ -8,14 +8,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tamis.ingest.markdown import markdown_outline
+from tamis.ingest.documents.markdown import markdown_outline
+from tamis.ingest.documents.sections import passages
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.ingest.sections import passages
 from tamis.model import Chunk, Document
 from tamis.settings import ChunkingSettings
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 DEFAULT = ChunkingSettings()
 SMALL = ChunkingSettings(min_chars=20, max_chars=120, overlap_chars=20)
@@ -23,11 +25,17 @@ ALONE = ChunkingSettings(min_chars=0, max_chars=1500, overlap_chars=0)
 FILLER = "Some words that fill a section so that it may stand alone. " * 5
 
 
-def chunks_of(text: str, sizes: ChunkingSettings = ALONE, start: int = 0) -> list[Chunk]:
-    return passages(text, markdown_outline(text, start, sizes.smallest), sizes, start=start).chunks
+def chunks_of(
+    text: str, sizes: ChunkingSettings = ALONE, start: int = 0
+) -> list[Chunk]:
+    return passages(
+        text, markdown_outline(text, start, sizes.smallest), sizes, start=start
+    ).chunks
 
 
-def document_of(text: str, sizes: ChunkingSettings = DEFAULT, path: str = "notes/a.md") -> Document:
+def document_of(
+    text: str, sizes: ChunkingSettings = DEFAULT, path: str = "notes/a.md"
+) -> Document:
     return parse(Source(path, text, b"", len(text), 0, 0, 0, 0), sizes)[0]
 
 
@@ -35,8 +43,12 @@ def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
     """Of all chunks but the code that is part of another."""
     chunks = chunks_of(text, sizes)
     prose = [chunk for chunk in chunks if chunk.chunk_type == "documentation"]
-    seen = {line for chunk in prose for line in range(chunk.start_line, chunk.end_line + 1)}
-    alone = [c for c in chunks if c.chunk_type == "documentation" or c.start_line not in seen]
+    seen = {
+        line for chunk in prose for line in range(chunk.start_line, chunk.end_line + 1)
+    }
+    alone = [
+        c for c in chunks if c.chunk_type == "documentation" or c.start_line not in seen
+    ]
     return [chunk.header_path for chunk in alone]
 
 
@@ -47,44 +59,94 @@ def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
     ("text", "expected"),
     [
         pytest.param(
-            "# One\na\n## Two\nb\n### Three\nc", ["One", "One > Two", "One > Two > Three"], id="atx"
+            "# One\na\n## Two\nb\n### Three\nc",
+            ["One", "One > Two", "One > Two > Three"],
+            id="atx",
         ),
-        pytest.param("# One\na\n## Two\nb\n# Three\nc", ["One", "One > Two", "Three"], id="back up"),
-        pytest.param("### Deep\na\n## Higher\nb", ["Deep", "Higher"], id="levels may begin anywhere"),
-        pytest.param("# One\na\n### Three\nb", ["One", "One > Three"], id="levels may be skipped"),
+        pytest.param(
+            "# One\na\n## Two\nb\n# Three\nc",
+            ["One", "One > Two", "Three"],
+            id="back up",
+        ),
+        pytest.param(
+            "### Deep\na\n## Higher\nb",
+            ["Deep", "Higher"],
+            id="levels may begin anywhere",
+        ),
+        pytest.param(
+            "# One\na\n### Three\nb", ["One", "One > Three"], id="levels may be skipped"
+        ),
         pytest.param("One\n===\na\n\nTwo\n---\nb", ["One", "One > Two"], id="setext"),
-        pytest.param("One\n=\na\n\nTwo\n-\nb", ["One", "One > Two"], id="setext with one sign"),
+        pytest.param(
+            "One\n=\na\n\nTwo\n-\nb", ["One", "One > Two"], id="setext with one sign"
+        ),
         pytest.param("a\n\n---\n\nb", [""], id="a rule is no heading"),
         pytest.param("a\n\n---\n---\nb", [""], id="two rules are none either"),
         pytest.param("One\n===\n---\nb", ["One"], id="a rule below a setext heading"),
         pytest.param("- item\n---\nb", [""], id="a rule below a list"),
         pytest.param("> quote\n---\nb", [""], id="a rule below a quotation"),
-        pytest.param("| a | b |\n---\nb", ["| a | b |"], id="no table, as its columns are not counted"),
+        pytest.param(
+            "| a | b |\n---\nb",
+            ["| a | b |"],
+            id="no table, as its columns are not counted",
+        ),
         pytest.param("| a | b |\n|---|---|\n---\nb", [""], id="a rule below a table"),
         pytest.param("a\nb\n===\nc", ["a b"], id="setext over two lines"),
-        pytest.param("> # no\n\n- # no\n\n1. a\n\n   # no\n", [""], id="in a quotation, in a list"),
+        pytest.param(
+            "> # no\n\n- # no\n\n1. a\n\n   # no\n",
+            [""],
+            id="in a quotation, in a list",
+        ),
         pytest.param("# One {#one .x}\na", ["One"], id="an id behind the name"),
-        pytest.param("# a &amp; \\*b\\* <br> [[c|d]] [[e]]\na", ["a & *b* d e"], id="more markup"),
+        pytest.param(
+            "# a &amp; \\*b\\* <br> [[c|d]] [[e]]\na", ["a & *b* d e"], id="more markup"
+        ),
         pytest.param("<div>\n# no\n</div>\n\n# Yes\na", ["", "Yes"], id="in HTML"),
         pytest.param("#hashtag\ntext", [""], id="a hashtag is no heading"),
         pytest.param("####### seven\ntext", [""], id="seven are too many"),
         pytest.param("    # code\ntext", [""], id="indented code"),
-        pytest.param("   # Three blanks\ntext", ["Three blanks"], id="up to three blanks"),
+        pytest.param(
+            "   # Three blanks\ntext", ["Three blanks"], id="up to three blanks"
+        ),
         pytest.param("# Closed ##\ntext", ["Closed"], id="closing hashes"),
         pytest.param("# C#\ntext", ["C#"], id="a hash that belongs to the name"),
         pytest.param("#\ttab\ntext", ["tab"], id="a tab after the hashes"),
         pytest.param("#\ntext", [""], id="an empty heading"),
         pytest.param("# One\n#\ntext", ["One", ""], id="an empty heading below none"),
-        pytest.param("# **Bold** and `code` [link](x)\ntext", ["Bold and code link"], id="markup"),
-        pytest.param("# snake_case_name\ntext", ["snake_case_name"], id="underscores inside words"),
+        pytest.param(
+            "# **Bold** and `code` [link](x)\ntext", ["Bold and code link"], id="markup"
+        ),
+        pytest.param(
+            "# snake_case_name\ntext",
+            ["snake_case_name"],
+            id="underscores inside words",
+        ),
         pytest.param("```\n# comment\n```\ntext", [""], id="inside a fence"),
-        pytest.param("~~~\n# comment\n```\n# too\n~~~\ntext", [""], id="another fence inside a fence"),
-        pytest.param("````\n```\n# no\n```\n````\n# Yes\na", ["", "Yes"], id="a shorter fence inside"),
-        pytest.param("```sh\n# no\n``` sh\n# no\n```\n# Yes\na", ["", "Yes"], id="info does not close"),
-        pytest.param("``` a`b\n# Yes\na", ["", "Yes"], id="a backtick in the info opens nothing"),
+        pytest.param(
+            "~~~\n# comment\n```\n# too\n~~~\ntext",
+            [""],
+            id="another fence inside a fence",
+        ),
+        pytest.param(
+            "````\n```\n# no\n```\n````\n# Yes\na",
+            ["", "Yes"],
+            id="a shorter fence inside",
+        ),
+        pytest.param(
+            "```sh\n# no\n``` sh\n# no\n```\n# Yes\na",
+            ["", "Yes"],
+            id="info does not close",
+        ),
+        pytest.param(
+            "``` a`b\n# Yes\na", ["", "Yes"], id="a backtick in the info opens nothing"
+        ),
         pytest.param("```\n# never closed", [""], id="a fence that is never closed"),
-        pytest.param("before\n# One\na", ["", "One"], id="what stands before the first heading"),
-        pytest.param("\n\n# One\na", ["One"], id="blank lines before the first heading"),
+        pytest.param(
+            "before\n# One\na", ["", "One"], id="what stands before the first heading"
+        ),
+        pytest.param(
+            "\n\n# One\na", ["One"], id="blank lines before the first heading"
+        ),
         pytest.param("only text", [""], id="no heading"),
     ],
 )
@@ -116,7 +178,9 @@ def test_the_headings_are_those_that_commonmark_sees(blocks):
     tokens = MarkdownIt().parse(text)
     seen = {token.map[0] + 1 for token in tokens if token.type == "heading_open"}
     chunks = chunks_of(text)
-    begun = {chunk.start_line for chunk in chunks if chunk.chunk_type == "documentation"}
+    begun = {
+        chunk.start_line for chunk in chunks if chunk.chunk_type == "documentation"
+    }
     assert seen <= begun
     trail_begins = {number for number in begun if number not in seen}
     assert len(trail_begins) <= 1, "what stands before the first heading"
@@ -150,7 +214,11 @@ def test_front_matter_lines_count():
 
 def test_default_sizes():
     """R002-021, C58: at least 200 characters, at most 1500, overlap 100."""
-    assert (DEFAULT.min_chars, DEFAULT.max_chars, DEFAULT.overlap_chars) == (200, 1500, 100)
+    assert (DEFAULT.min_chars, DEFAULT.max_chars, DEFAULT.overlap_chars) == (
+        200,
+        1500,
+        100,
+    )
 
 
 def test_small_sections_join_the_next():
@@ -175,7 +243,9 @@ def test_small_sections_do_not_join_beyond_the_maximum():
     assert second.content.startswith("# Two")
 
 
-@pytest.mark.parametrize("heading", ["# One", "One\n===", "# One\n\n## Two", "# **One**\n\n---"])
+@pytest.mark.parametrize(
+    "heading", ["# One", "One\n===", "# One\n\n## Two", "# **One**\n\n---"]
+)
 def test_a_heading_alone_is_no_chunk(heading):
     """It goes with what follows, however long that is, and is about that."""
     first, *others = chunks_of(f"{heading}\n\n## Next\n\n{FILLER * 6}\n", DEFAULT)
@@ -242,17 +312,23 @@ def test_a_line_without_any_blank_is_cut_all_the_same():
 def test_a_fence_that_fits_is_never_cut(before, length, blank_lines):
     """Every fenced block that is not longer than the maximum is whole in some chunk."""
     end = "\n\n" if blank_lines else "\n"
-    body = "".join(f"code{number} = {number}{end}" for number in range(200))[: length - 8].rstrip("\n")
+    body = "".join(f"code{number} = {number}{end}" for number in range(200))[
+        : length - 8
+    ].rstrip("\n")
     fence = f"```\n{body}\n```"
     between = "\n" if blank_lines else " "
-    above, below = (between.join(f"{word}{n}" for n in range(300)) for word in ("above", "below"))
+    above, below = (
+        between.join(f"{word}{n}" for n in range(300)) for word in ("above", "below")
+    )
     text = f"# Top\n\n{above[:before].strip()}\n\n{fence}\n{below}\n"
     assert len(fence) <= 1500
     chunks = chunks_of(text, DEFAULT)
     (code,) = [chunk for chunk in chunks if chunk.chunk_type == "code_block"]
     assert code.content == body.strip()
     prose = [chunk for chunk in chunks if chunk.chunk_type == "documentation"]
-    assert all(chunk.content.count("```") in (0, 2) for chunk in prose), "a part of a fence"
+    assert all(chunk.content.count("```") in (0, 2) for chunk in prose), (
+        "a part of a fence"
+    )
     for one, two in pairwise(prose):
         assert two.content not in one.content, "a chunk of nothing but overlap"
 
@@ -261,11 +337,15 @@ def test_a_fence_that_fits_is_never_cut(before, length, blank_lines):
 
 
 def code_of(text: str, sizes: ChunkingSettings = ALONE) -> list[Chunk]:
-    return [chunk for chunk in chunks_of(text, sizes) if chunk.chunk_type == "code_block"]
+    return [
+        chunk for chunk in chunks_of(text, sizes) if chunk.chunk_type == "code_block"
+    ]
 
 
 def prose_of(text: str, sizes: ChunkingSettings = ALONE) -> list[Chunk]:
-    return [chunk for chunk in chunks_of(text, sizes) if chunk.chunk_type == "documentation"]
+    return [
+        chunk for chunk in chunks_of(text, sizes) if chunk.chunk_type == "documentation"
+    ]
 
 
 def test_a_fence_is_a_chunk_of_its_own_as_well():
@@ -273,14 +353,22 @@ def test_a_fence_is_a_chunk_of_its_own_as_well():
     text = "# Top\n\n## Use\n\nRun it:\n\n```py\nx = 1\n\ny\n```\n\nDone.\n"
     prose, code = chunks_of(text, DEFAULT)
     assert "```py\nx = 1\n\ny\n```" in prose.content
-    assert (code.content, code.chunk_type, code.language) == ("x = 1\n\ny", "code_block", "python")
+    assert (code.content, code.chunk_type, code.language) == (
+        "x = 1\n\ny",
+        "code_block",
+        "python",
+    )
     assert (code.header_path, code.start_line, code.end_line) == ("Top > Use", 8, 10)
     assert (prose.ordinal, code.ordinal) == (0, 1)
 
 
 def test_the_trail_of_code_in_sections_that_were_joined():
     text = "# A\n\n## One\n\n```\na\n```\n\n## Two\n\n```\nb\n```\n"
-    assert [chunk.header_path for chunk in chunks_of(text, DEFAULT)] == ["A", "A > One", "A > Two"]
+    assert [chunk.header_path for chunk in chunks_of(text, DEFAULT)] == [
+        "A",
+        "A > One",
+        "A > Two",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -302,15 +390,29 @@ def test_the_language_of_a_fence(info, language):
 
 def test_a_fence_alone_is_only_code():
     (chunk,) = chunks_of("\n```js\nx\n```\n\n")
-    assert (chunk.chunk_type, chunk.content, chunk.start_line, chunk.ordinal) == ("code_block", "x", 3, 0)
+    assert (chunk.chunk_type, chunk.content, chunk.start_line, chunk.ordinal) == (
+        "code_block",
+        "x",
+        3,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
-    "info", ['js title="vite.config.js"', "{1,3} src/x.js", "js{1,3}", "js showLineNumbers", "{.python .x}"]
+    "info",
+    [
+        'js title="vite.config.js"',
+        "{1,3} src/x.js",
+        "js{1,3}",
+        "js showLineNumbers",
+        "{.python .x}",
+    ],
 )
 def test_what_a_fence_says_besides_its_language_is_kept(info):
     text = f"```{info}\nx\n```"
-    assert [(chunk.chunk_type, chunk.content) for chunk in chunks_of(f"\n{text}\n")] == [
+    assert [
+        (chunk.chunk_type, chunk.content) for chunk in chunks_of(f"\n{text}\n")
+    ] == [
         ("documentation", text),
         ("code_block", "x"),
     ]
@@ -318,7 +420,9 @@ def test_what_a_fence_says_besides_its_language_is_kept(info):
 
 @pytest.mark.parametrize("info", ["", " ", "js", " c++ ", "objective-c", "{.python}"])
 def test_a_fence_that_says_nothing_else_is_only_code(info):
-    assert [chunk.content for chunk in chunks_of(f"> ~~~{info}\n> x\n> ~~~\n")] == ["> x"]
+    assert [chunk.content for chunk in chunks_of(f"> ~~~{info}\n> x\n> ~~~\n")] == [
+        "> x"
+    ]
 
 
 def test_fences_that_give_no_code():
@@ -337,7 +441,9 @@ def test_a_long_fence_is_several_chunks_of_whole_lines():
     body = "\n".join(f"line{number} = {number}" for number in range(60))
     code = code_of(f"# H\n\n```py\n{body}\n```\n", SMALL)
     assert len(code) > 5
-    assert {line for chunk in code for line in chunk.content.split("\n")} == set(body.split("\n"))
+    assert {line for chunk in code for line in chunk.content.split("\n")} == set(
+        body.split("\n")
+    )
     assert {(chunk.language, chunk.header_path) for chunk in code} == {("python", "H")}
 
 
@@ -345,8 +451,14 @@ def test_a_long_fence_is_several_chunks_of_whole_lines():
     "block",
     [
         pytest.param("\n".join(f"- item {n} of a list" for n in range(5)), id="a list"),
-        pytest.param("| a | b |\n|---|---|\n" + "\n".join(f"| {n} | cell |" for n in range(5)), id="a table"),
-        pytest.param("<div>\n" + "\n".join(f"<p>{n}</p>" for n in range(6)) + "\n</div>", id="HTML"),
+        pytest.param(
+            "| a | b |\n|---|---|\n" + "\n".join(f"| {n} | cell |" for n in range(5)),
+            id="a table",
+        ),
+        pytest.param(
+            "<div>\n" + "\n".join(f"<p>{n}</p>" for n in range(6)) + "\n</div>",
+            id="HTML",
+        ),
         pytest.param("\n".join(f"    code {n}" for n in range(8)), id="indented code"),
         pytest.param("1. one\n\n   two\n\n   - three\n\n     four", id="loose items"),
     ],
@@ -358,7 +470,9 @@ def test_blocks_that_fit_are_whole(block, before):
     assert any(block in chunk.content for chunk in chunks)
     marks = [line for line in block.split("\n") if line.strip()]
     for chunk in chunks:
-        assert block in chunk.content or not any(line in chunk.content.split("\n") for line in marks)
+        assert block in chunk.content or not any(
+            line in chunk.content.split("\n") for line in marks
+        )
 
 
 def test_a_long_table_is_cut_between_rows():
@@ -393,20 +507,28 @@ def test_parents_and_children():
     for chunk in document.chunks:
         parent = document.parents[chunk.parent]
         assert chunk.content in parent.content
-        assert parent.start_line <= chunk.start_line <= chunk.end_line <= parent.end_line
+        assert (
+            parent.start_line <= chunk.start_line <= chunk.end_line <= parent.end_line
+        )
     assert document.chunks[0].header_path == "Top > S0"
 
 
 def test_a_small_document_is_its_own_parent():
     document = document_of("# A\n\nb\n", TWO_LEVELS)
-    assert [(parent.content, parent.header_path) for parent in document.parents] == [("# A\n\nb", "A")]
+    assert [(parent.content, parent.header_path) for parent in document.parents] == [
+        ("# A\n\nb", "A")
+    ]
     assert [chunk.parent for chunk in document.chunks] == [0]
 
 
 def test_code_has_the_parent_of_its_section():
-    text = "".join(f"# H{n}\n\n{FILLER * 5}\n\n```py\ncode{n}\n```\n\n" for n in range(3))
+    text = "".join(
+        f"# H{n}\n\n{FILLER * 5}\n\n```py\ncode{n}\n```\n\n" for n in range(3)
+    )
     document = document_of(text, TWO_LEVELS)
-    for number, code in enumerate(chunk for chunk in document.chunks if chunk.chunk_type == "code_block"):
+    for number, code in enumerate(
+        chunk for chunk in document.chunks if chunk.chunk_type == "code_block"
+    ):
         assert code.content == f"code{number}"
         assert document.parents[code.parent].header_path == f"H{number}"
 
@@ -415,7 +537,9 @@ def test_code_has_the_parent_of_its_section():
 def test_parents_in_every_kind_of_text(path):
     document = document_of(FILLER * 20, TWO_LEVELS, path)
     assert len(document.parents) > 2
-    assert {chunk.parent for chunk in document.chunks} == set(range(len(document.parents)))
+    assert {chunk.parent for chunk in document.chunks} == set(
+        range(len(document.parents))
+    )
     assert document_of(FILLER * 20, DEFAULT, path).parents == ()
 
 
@@ -423,13 +547,28 @@ def test_parents_in_every_kind_of_text(path):
 
 LINES = st.lists(
     st.sampled_from(
-        ["", " ", "# H", "## Sub", "Title", "===", "---", "```", "~~~", "```py", "    indented", "-"]
+        [
+            "",
+            " ",
+            "# H",
+            "## Sub",
+            "Title",
+            "===",
+            "---",
+            "```",
+            "~~~",
+            "```py",
+            "    indented",
+            "-",
+        ]
     )
     | st.text(alphabet="ab #`~=-\t\x0b\u2028é", max_size=40)
     | st.integers(1, 400).map(lambda count: ("word " * count)[:count]),
     max_size=30,
 )
-SIZES = st.sampled_from([DEFAULT, SMALL, ALONE, ChunkingSettings(0, 100, 50), ChunkingSettings(100, 100, 0)])
+SIZES = st.sampled_from(
+    [DEFAULT, SMALL, ALONE, ChunkingSettings(0, 100, 50), ChunkingSettings(100, 100, 0)]
+)
 
 
 def fence_lines(lines: list[str], chunk: Chunk) -> set[int]:
@@ -442,7 +581,9 @@ def fence_lines(lines: list[str], chunk: Chunk) -> set[int]:
     return {above, below}
 
 
-def check_law(text: str, chunks: list[Chunk], sizes: ChunkingSettings, first_line: int = 1) -> None:
+def check_law(
+    text: str, chunks: list[Chunk], sizes: ChunkingSettings, first_line: int = 1
+) -> None:
     """Nothing lost, nothing invented, nothing too long, every number right."""
     lines = text.split("\n")
     covered: set[int] = set()
@@ -460,7 +601,11 @@ def check_law(text: str, chunks: list[Chunk], sizes: ChunkingSettings, first_lin
         covered |= set(range(chunk.start_line, chunk.end_line + 1))
         if chunk.chunk_type == "code_block":
             covered |= fence_lines(lines, chunk)
-    wanted = {number for number, line in enumerate(lines, 1) if line.strip() and number >= first_line}
+    wanted = {
+        number
+        for number, line in enumerate(lines, 1)
+        if line.strip() and number >= first_line
+    }
     assert wanted <= covered
     for one, two in pairwise(chunks):
         assert one.start_line <= two.start_line
@@ -480,7 +625,9 @@ def test_the_law_for_arbitrary_text(lines, sizes):
 
 
 @LAW
-@given(LINES, SIZES, st.sampled_from(["---\ntitle: x\n---\n", "+++\ntitle = 'x'\n+++\n\n"]))
+@given(
+    LINES, SIZES, st.sampled_from(["---\ntitle: x\n---\n", "+++\ntitle = 'x'\n+++\n\n"])
+)
 def test_the_law_below_front_matter(lines, sizes, front):
     body = "\n".join(lines)
     chunks = list(document_of(front + body, sizes).chunks)
@@ -507,9 +654,17 @@ def test_no_word_is_lost(numbers, sizes):
     ("heading", "name"),
     [
         pytest.param("a" + " " * 200_000 + "`b`", "a b", id="blanks"),
-        pytest.param("a `b`" + " " * 200_000 + "#", "a b", id="blanks before the closing sign"),
-        pytest.param("a `b`" + " #" * 100_000 + " c", "a b" + " #" * 100_000 + " c", id="signs"),
-        pytest.param("a" + "_" * 200_000 + "b", "a" + "_" * 200_000 + "b", id="underscores in a word"),
+        pytest.param(
+            "a `b`" + " " * 200_000 + "#", "a b", id="blanks before the closing sign"
+        ),
+        pytest.param(
+            "a `b`" + " #" * 100_000 + " c", "a b" + " #" * 100_000 + " c", id="signs"
+        ),
+        pytest.param(
+            "a" + "_" * 200_000 + "b",
+            "a" + "_" * 200_000 + "b",
+            id="underscores in a word",
+        ),
     ],
 )
 def test_a_heading_that_goes_on(heading, name):

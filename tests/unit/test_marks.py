@@ -2,7 +2,7 @@
 
 import pytest
 
-from tamis.search.marks import marks
+from tamis.search.explain import marks
 
 
 def marked(question, content):
@@ -12,7 +12,11 @@ def marked(question, content):
 @pytest.mark.parametrize(
     ("question", "content", "expected"),
     [
-        ("refunds", "A refund, refunded; not a fund? REFUNDS!", ["refund", "refunded", "REFUNDS"]),
+        (
+            "refunds",
+            "A refund, refunded; not a fund? REFUNDS!",
+            ["refund", "refunded", "REFUNDS"],
+        ),
         ("how is the", "how is the weather", []),
         ("café", "Cafe and CAFÉ", ["Cafe", "CAFÉ"]),
         ("snake_case", "a snake_case b", ["snake", "case"]),

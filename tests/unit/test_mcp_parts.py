@@ -8,15 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import jsonrpc_message_adapter
 
-from tamis.doors.addresses import Cursor, document_address, document_path, media_type, read_cursor
-from tamis.doors.broken import is_blank, request_id
-from tamis.doors.prompts import matching
-from tamis.doors.tools import said
-from tamis.doors.transcript import _share, cut_to
 from tamis.errors import UsageError
-from tamis.folders import names_of
-from tamis.live import Freshness
-from tamis.roots import together
+from tamis.live.corpus import Freshness
+from tamis.live.folders import names_of
+from tamis.live.roots import together
+from tamis.server.broken import is_blank, request_id
+from tamis.server.mcp_text import _share, cut_to
+from tamis.server.paging import (
+    Cursor,
+    document_address,
+    document_path,
+    media_type,
+    read_cursor,
+)
+from tamis.server.prompts import matching
+from tamis.server.tools import said
 
 
 @given(st.lists(st.sampled_from(["a", "a-2", "a-3", "b", "b-2"]), max_size=8))
@@ -34,7 +40,11 @@ def test_no_two_roots_have_one_name(folders):
 def test_a_text_is_cut_to_its_weight(text, weight):
     shown = cut_to(text, weight)
     whole = len(json.dumps(text, ensure_ascii=False)) <= weight
-    assert (shown == text) if whole else len(json.dumps(shown, ensure_ascii=False)) <= max(weight, 2)
+    assert (
+        (shown == text)
+        if whole
+        else len(json.dumps(shown, ensure_ascii=False)) <= max(weight, 2)
+    )
     assert text.startswith(shown.removesuffix("...").rstrip())
 
 
@@ -64,7 +74,11 @@ def test_addresses_of_others():
     ]
 
 
-@given(st.integers(0, 99), st.text("0123456789abcdef", max_size=16), st.lists(st.integers(0), max_size=3))
+@given(
+    st.integers(0, 99),
+    st.text("0123456789abcdef", max_size=16),
+    st.lists(st.integers(0), max_size=3),
+)
 def test_a_cursor_leads_back(offset, question, generations):
     cursor = Cursor(offset, question, tuple(generations))
     assert read_cursor(str(cursor), question) == cursor
@@ -81,7 +95,11 @@ def test_completions_that_begin_so_come_first():
     assert matching(["b", "a"], "") == ["b", "a"]
 
 
-@given(st.recursive(st.integers() | st.text() | st.floats() | st.none(), st.lists, max_leaves=20))
+@given(
+    st.recursive(
+        st.integers() | st.text() | st.floats() | st.none(), st.lists, max_leaves=20
+    )
+)
 def test_a_wrong_value_is_repeated_briefly(value):
     assert 0 < len(said(value)) <= 80
     assert said(10**5000) == "a huge number"

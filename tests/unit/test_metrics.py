@@ -11,13 +11,20 @@ from ir_measures import RR, R, ScoredDoc, nDCG
 from tamis.measure.metrics import DEPTH, METRICS, ndcg, recall, reciprocal_rank, scores
 
 LAW = settings(derandomize=True, max_examples=150, deadline=None)
-TREC = {"ndcg@5": nDCG @ 5, "ndcg@10": nDCG @ 10, "mrr@10": RR @ 10, "recall@10": R @ 10}
+TREC = {
+    "ndcg@5": nDCG @ 5,
+    "ndcg@10": nDCG @ 10,
+    "mrr@10": RR @ 10,
+    "recall@10": R @ 10,
+}
 
 
 def test_ndcg_by_hand():
     """R002-196: linear gain, the logarithm of the place plus one, the best order beneath."""
     grades = {"a": 3, "b": 2, "c": 1}
-    gained = 2 / math.log2(2) + 3 / math.log2(4)  # b first, something else second, a third
+    gained = 2 / math.log2(2) + 3 / math.log2(
+        4
+    )  # b first, something else second, a third
     best = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
     assert ndcg(["b", "x", "a"], grades, 10) == pytest.approx(gained / best)
     assert ndcg(["b", "x", "a"], grades, 2) == pytest.approx(2 / (3 + 2 / math.log2(3)))
@@ -33,7 +40,9 @@ def test_gain_is_linear_in_the_grade():
 
 def test_reciprocal_rank_by_hand():
     """R002-196."""
-    assert reciprocal_rank(["x", "y", "a"], {"a": 1, "y": 0}, 10) == pytest.approx(1 / 3)
+    assert reciprocal_rank(["x", "y", "a"], {"a": 1, "y": 0}, 10) == pytest.approx(
+        1 / 3
+    )
     assert reciprocal_rank(["x", "y", "a"], {"a": 1}, 2) == 0.0
     assert reciprocal_rank(["a"], {"a": 1}, 10) == 1.0
 
@@ -68,7 +77,10 @@ def test_metrics_are_those_of_trec_eval(ranked, grades, relevant):
     grades = grades | {relevant: 1}
     run = [ScoredDoc("q", name, float(-place)) for place, name in enumerate(ranked)]
     qrels = [ir_measures.Qrel("q", name, grade) for name, grade in grades.items()]
-    theirs = {m.measure: m.value for m in ir_measures.iter_calc(list(TREC.values()), qrels, run)}
+    theirs = {
+        m.measure: m.value
+        for m in ir_measures.iter_calc(list(TREC.values()), qrels, run)
+    }
     ours = scores(ranked, grades)
     assert set(ours) == set(TREC)
     for name, measure in TREC.items():
@@ -76,7 +88,9 @@ def test_metrics_are_those_of_trec_eval(ranked, grades, relevant):
 
 
 @LAW
-@given(st.lists(NAMES, unique=True, max_size=20), st.dictionaries(NAMES, st.integers(0, 4)))
+@given(
+    st.lists(NAMES, unique=True, max_size=20), st.dictionaries(NAMES, st.integers(0, 4))
+)
 def test_metrics_lie_between_0_and_1_and_look_no_deeper(ranked, grades):
     ours = scores(ranked, grades)
     assert list(ours) == list(METRICS)

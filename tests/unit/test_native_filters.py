@@ -2,13 +2,19 @@
 
 import pytest
 
-from tamis import filters as f
-from tamis.engine.qdrant.native import native, searchable
-from tamis.engine.qdrant.points import NOTHING, point_id, sparse, term_number, visible
+from tamis.index.qdrant.native import native, searchable
+from tamis.index.qdrant.points import NOTHING, point_id, sparse, term_number, visible
 from tamis.model import Facts
+from tamis.query import filters as f
 
 ARCHIVE = ("archive/", "*.old")
-LISTED = [Facts("docs/a.md"), Facts("docs/b.md"), Facts("archive/c.md"), Facts("d.py"), Facts("e.old")]
+LISTED = [
+    Facts("docs/a.md"),
+    Facts("docs/b.md"),
+    Facts("archive/c.md"),
+    Facts("d.py"),
+    Facts("e.old"),
+]
 
 
 def compiled(filter: f.Filter) -> dict[str, object]:
@@ -74,7 +80,8 @@ def test_tags_and_types_together_are_all_native():
             {"key": "tagTree", "match": {"value": "error-handling"}},
             {
                 "should": [
-                    {"key": "chunk_type", "match": {"value": name}} for name in ("symbols", "definitions")
+                    {"key": "chunk_type", "match": {"value": name}}
+                    for name in ("symbols", "definitions")
                 ]
             },
         ]
@@ -85,10 +92,16 @@ def test_tags_and_types_together_are_all_native():
     ("filter", "expected"),
     [
         (f.Path(("*.py",)), {"key": "filePath", "match": {"any": ["d.py"]}}),
-        (f.Path(("*.md", "*.py")), {"must_not": [{"key": "filePath", "match": {"any": ["e.old"]}}]}),
+        (
+            f.Path(("*.md", "*.py")),
+            {"must_not": [{"key": "filePath", "match": {"any": ["e.old"]}}]},
+        ),
         (f.Path(("*.rs",)), NOTHING),
         (f.Path(("*",)), {"must": []}),
-        (f.Archived(("archive/",)), {"key": "filePath", "match": {"any": ["archive/c.md"]}}),
+        (
+            f.Archived(("archive/",)),
+            {"key": "filePath", "match": {"any": ["archive/c.md"]}},
+        ),
     ],
     ids=str,
 )
@@ -99,7 +112,9 @@ def test_patterns_become_sets_of_documents(filter, expected):
 
 def test_what_is_stored_for_filters():
     """R003-002, R004-005, R004-007: ancestors as the conditions write them, tags with those above."""
-    facts = Facts("docs/api/Guide.md", frozenset({"area/web", "draft"}), " Ada ", "GUIDE", 2.5)
+    facts = Facts(
+        "docs/api/Guide.md", frozenset({"area/web", "draft"}), " Ada ", "GUIDE", 2.5
+    )
     assert searchable(facts, f.Archived(ARCHIVE)) == {
         "filePath": "docs/api/Guide.md",
         "document": "docs/api/Guide.md",
@@ -111,7 +126,9 @@ def test_what_is_stored_for_filters():
         "modified": 2.5,
         "archived": 0,
     }
-    assert searchable(Facts("a.old"), f.Archived(ARCHIVE))["archived"] == 1, "0 and 1, never true and false"
+    assert searchable(Facts("a.old"), f.Archived(ARCHIVE))["archived"] == 1, (
+        "0 and 1, never true and false"
+    )
 
 
 def test_a_point_has_one_id_and_another_generation_another():
@@ -127,7 +144,10 @@ def test_a_point_has_one_id_and_another_generation_another():
 
 def test_every_condition_names_its_root():
     """R003-033: the tenant comes first."""
-    assert visible("notes", 7, "chunk")[0] == {"key": "root", "match": {"value": "notes"}}
+    assert visible("notes", 7, "chunk")[0] == {
+        "key": "root",
+        "match": {"value": "notes"},
+    }
 
 
 def test_a_passage_without_a_word_counts_all_the_same():

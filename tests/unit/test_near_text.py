@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.model import Candidate, Passage
-from tamis.search.near import jaccard, near_texts, trigrams
-from tamis.search.select import collapsed
-from tamis.text import text_hash
+from tamis.search.dedup import collapsed, jaccard, near_texts, trigrams
+from tamis.text.words import text_hash
 
 LAW = settings(deadline=None, derandomize=True, database=None, max_examples=300)
 
@@ -28,7 +27,12 @@ def naive(texts, threshold):
     """Every text against every kept one before it."""
     kept, best = [], []
     for at, text in enumerate(texts):
-        near = (k for k in kept if plain_jaccard(plain_trigrams(texts[k]), plain_trigrams(text)) >= threshold)
+        near = (
+            k
+            for k in kept
+            if plain_jaccard(plain_trigrams(texts[k]), plain_trigrams(text))
+            >= threshold
+        )
         best.append(next(near, at))
         kept += [at] if best[-1] == at else []
     return best
@@ -87,7 +91,10 @@ WORDS = ("alpha", "beta", "gamma", "delta", "retry", "cache")
 letters = st.text("abc é\n", max_size=12)
 sentences = st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)
 near_misses = st.builds(
-    lambda base, cut, more: base[: len(base) - cut] + more, sentences, st.integers(0, 9), letters
+    lambda base, cut, more: base[: len(base) - cut] + more,
+    sentences,
+    st.integers(0, 9),
+    letters,
 )
 
 
@@ -105,7 +112,9 @@ def test_near_texts_against_plain_sets(texts, threshold):
 def test_long_texts_against_plain_sets(seed):
     """As long as passages are, on either side of the threshold: the bound on bits is put to the test."""
     dice = random.Random(seed)
-    words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(2000)]
+    words = [
+        "".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(2000)
+    ]
     base = dice.choices(words, k=240)
     texts = [
         " ".join(word if dice.random() > share else dice.choice(words) for word in base)
@@ -119,13 +128,30 @@ def test_long_texts_against_plain_sets(seed):
 def test_every_run_counts_however_many_there_are():
     """A text with far more runs than there are bits: the bound is loose, the answer exact."""
     dice = random.Random(1)
-    texts = ["".join(chr(dice.randrange(0x4E00, 0x9FFF)) for _ in range(20_000)) for _ in range(3)]
+    texts = [
+        "".join(chr(dice.randrange(0x4E00, 0x9FFF)) for _ in range(20_000))
+        for _ in range(3)
+    ]
     close = texts[0][:18_000] + texts[1][:2_000]
-    assert near_texts([*texts, close], 0.7) == naive([*texts, close], 0.7) == [0, 1, 2, 0]
+    assert (
+        near_texts([*texts, close], 0.7) == naive([*texts, close], 0.7) == [0, 1, 2, 0]
+    )
 
 
 def candidate(number: int, text: str) -> Candidate:
-    row = Passage(f"f{number}.md", 0, text, text_hash(text), "", 1, 2, "documentation", None, 0.0, ())
+    row = Passage(
+        f"f{number}.md",
+        0,
+        text,
+        text_hash(text),
+        "",
+        1,
+        2,
+        "documentation",
+        None,
+        0.0,
+        (),
+    )
     return Candidate(row, 1.0 - number / 100, 0.5, ())
 
 
@@ -140,7 +166,12 @@ def test_what_is_dropped_goes_along_in_the_order_of_rank():
         [],
     ]
     (twice, alone) = collapsed(once, [0, 0, 2])
-    assert [other.passage.path for other in twice.also] == ["f1.md", "f2.md", "f3.md", "f5.md"]
+    assert [other.passage.path for other in twice.also] == [
+        "f1.md",
+        "f2.md",
+        "f3.md",
+        "f5.md",
+    ]
     assert all(other.also == () for other in twice.also)
     assert alone is rows[4]
 
@@ -154,10 +185,16 @@ PLAIN = "Retries are limited to three, with a pause of one second between them."
 def test_exact_copies_are_gone_before_the_semantic_stage(corpus_of):
     """R002-156: more than 90 % of exact duplicates, with the hash stage left out as well."""
     copies = {f"copy{number:02}.md": PLAIN for number in range(20)}
-    others = {"a.md": "sheep eat grass", "b.md": "a meadow in summer", "c.md": "straw and hay"}
+    others = {
+        "a.md": "sheep eat grass",
+        "b.md": "a meadow in summer",
+        "c.md": "straw and hay",
+    }
     for content_dedup in (True, False):
         stats = (
-            corpus_of(copies | others, search__content_dedup_enabled=content_dedup, **ON)
+            corpus_of(
+                copies | others, search__content_dedup_enabled=content_dedup, **ON
+            )
             .search("retries limited", limit=20)
             .stats
         )
@@ -175,13 +212,22 @@ def test_near_copies_are_gone_and_different_texts_stay(corpus_of):
     found = corpus_of(files, **ON).search("retries limited", limit=10)
     assert sorted(result.path[0] for result in found.results)[-1] == "d"
     assert len(found.results) == 2
-    assert found.stats["after_content_dedup"] == 4 and found.stats["after_ngram_dedup"] == 2
+    assert (
+        found.stats["after_content_dedup"] == 4
+        and found.stats["after_ngram_dedup"] == 2
+    )
 
 
 def test_the_limit_is_filled_from_below_near_copies(corpus_of):
     """C46: what is dropped makes room for what ranks lower, however deep it is."""
-    copies = {f"copy{number:03}.md": f"alpha alpha alpha, edition {number:03}" for number in range(120)}
-    others = {f"{word}.md": f"alpha and {word} {word}" for word in ("sheep", "grass", "hay", "meadow")}
+    copies = {
+        f"copy{number:03}.md": f"alpha alpha alpha, edition {number:03}"
+        for number in range(120)
+    }
+    others = {
+        f"{word}.md": f"alpha and {word} {word}"
+        for word in ("sheep", "grass", "hay", "meadow")
+    }
     found = corpus_of(copies | others, **ON).search("alpha", limit=5)
     assert len(found.results) == 5
     assert sum(result.path.startswith("copy") for result in found.results) == 1

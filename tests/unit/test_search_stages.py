@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 
 from conftest import RANKS_ALONE
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boost import ArchivePenalty
-from tamis.search.classify import type_weights
+from tamis.search.boosts import ArchivePenalty
+from tamis.search.dedup import above_threshold, limited_per_document, without_same_text
+from tamis.search.extras.adaptive import type_weights
 from tamis.search.fuse import Sources, balanced, fuse, standings
 from tamis.search.pipeline import active_lanes, first_depth
 from tamis.search.question import Means, Question
-from tamis.search.select import above_threshold, limited_per_document, without_same_text
 from tamis.search.stages import STAGES, run_stages
 from tamis.settings import ArchiveSettings, SearchSettings
-from tamis.text import text_hash
+from tamis.text.words import text_hash
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 BOTH = {"meaning": 1.0, "words": 1.0}
 MEANS = Means(lambda found: np.zeros((len(found), 0), np.float32))
@@ -31,14 +33,18 @@ MEANS = Means(lambda found: np.zeros((len(found), 0), np.float32))
 
 def passage(path: str, ordinal: int = 0, content: str = "") -> Passage:
     text = content or f"{path} {ordinal}"
-    return Passage(path, ordinal, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ())
+    return Passage(
+        path, ordinal, text, text_hash(text), "", 1, 1, "documentation", None, 0.0, ()
+    )
 
 
 def ranking(*paths: str) -> list[tuple[Passage, float]]:
     return [(passage(path), 100.0 - at) for at, path in enumerate(paths)]
 
 
-def candidate(path: str, score: float, ordinal: int = 0, content: str = "") -> Candidate:
+def candidate(
+    path: str, score: float, ordinal: int = 0, content: str = ""
+) -> Candidate:
     return Candidate(passage(path, ordinal, content), score, score, ())
 
 
@@ -51,12 +57,16 @@ def order(candidates: list[Candidate]) -> list[str]:
 
 def test_fusion_by_hand():
     """R001-037, R001-038, R001-039, R001-052, R002-017: the sum of 1 / (k + rank), k = 60, best first."""
-    fused = fuse({"meaning": ranking("a", "b", "c"), "words": ranking("b", "d")}, BOTH, 60)
+    fused = fuse(
+        {"meaning": ranking("a", "b", "c"), "words": ranking("b", "d")}, BOTH, 60
+    )
     assert order(fused) == ["b", "a", "d", "c"]
     expected = {"b": 1 / 62 + 1 / 61, "a": 1 / 61, "d": 1 / 62, "c": 1 / 63}
     for each in fused:
         assert each.raw_score == pytest.approx(expected[each.passage.path], rel=1e-15)
-        assert each.score == pytest.approx(expected[each.passage.path] / (2 / 61), rel=1e-15)
+        assert each.score == pytest.approx(
+            expected[each.passage.path] / (2 / 61), rel=1e-15
+        )
 
 
 def test_evidence_says_which_lane_where_and_how_much():
@@ -69,8 +79,14 @@ def test_evidence_says_which_lane_where_and_how_much():
 
 def test_a_lanes_own_scores_do_not_matter():
     """C25: ranks alone."""
-    small = {"meaning": [(passage("a"), 0.9), (passage("b"), 0.8)], "words": [(passage("b"), 1.0)]}
-    large = {"meaning": [(passage("a"), 900.0), (passage("b"), 1e-9)], "words": [(passage("b"), -5.0)]}
+    small = {
+        "meaning": [(passage("a"), 0.9), (passage("b"), 0.8)],
+        "words": [(passage("b"), 1.0)],
+    }
+    large = {
+        "meaning": [(passage("a"), 900.0), (passage("b"), 1e-9)],
+        "words": [(passage("b"), -5.0)],
+    }
     assert [each.raw_score for each in fuse(small, BOTH, 60)] == [
         each.raw_score for each in fuse(large, BOTH, 60)
     ]
@@ -122,12 +138,16 @@ def test_a_standing_by_hand():
     expected = [1.0, 0.2**0.25, *[0.2**0.5] * 47, 0.2, 0.2, 0.2]
     assert standings("meaning", cosines) == pytest.approx(expected)
     words = [20.0, 15.0, *[12.0] * 47, 10.0]
-    assert standings("words", words) == pytest.approx([1.0, 0.2**0.5, *[0.2**0.8] * 47, 0.2])
+    assert standings("words", words) == pytest.approx(
+        [1.0, 0.2**0.5, *[0.2**0.8] * 47, 0.2]
+    )
 
 
 def test_a_lane_that_has_shown_all_it_has():
     """Words that are not there score 0; every passage has a cosine, so the last one is the end."""
-    assert standings("words", [8.0, 4.0, 2.0]) == pytest.approx([1.0, 0.2**0.5, 0.2**0.75])
+    assert standings("words", [8.0, 4.0, 2.0]) == pytest.approx(
+        [1.0, 0.2**0.5, 0.2**0.75]
+    )
     assert standings("code", [8.0, 4.0]) == pytest.approx([1.0, 0.2**0.5])
     assert standings("meaning", [0.9, 0.8, 0.5]) == pytest.approx([1.0, 0.2**0.25, 0.2])
     assert standings("meaning", [0.9]) == [1.0]
@@ -135,7 +155,9 @@ def test_a_lane_that_has_shown_all_it_has():
 
 
 def test_scores_that_hardly_differ_are_not_pulled_apart():
-    assert standings("meaning", [0.80, 0.79, 0.78]) == pytest.approx([1.0, 0.2**0.1, 0.2**0.2])
+    assert standings("meaning", [0.80, 0.79, 0.78]) == pytest.approx(
+        [1.0, 0.2**0.1, 0.2**0.2]
+    )
     flat = [10.0] * 49 + [9.9]
     assert standings("words", flat) == pytest.approx([1.0] * 49 + [0.2**0.1])
     assert standings("words", [0.0, 0.0]) == [1.0, 1.0]
@@ -144,21 +166,33 @@ def test_scores_that_hardly_differ_are_not_pulled_apart():
 def test_fusion_with_standings_by_hand():
     """C25, C28: weight x worth x standing / (k + rank)."""
     sources = Sources(by_score=True, worth={"words": 0.5})
-    rankings = {"meaning": scored(0.9, 0.8, 0.5), "words": [(passage("001"), 8.0), (passage("000"), 2.0)]}
+    rankings = {
+        "meaning": scored(0.9, 0.8, 0.5),
+        "words": [(passage("001"), 8.0), (passage("000"), 2.0)],
+    }
     first, second, third = fuse(rankings, {"meaning": 1.0, "words": 2.0}, 60, sources)
-    assert [each.passage.path for each in (first, second, third)] == ["001", "000", "002"]
+    assert [each.passage.path for each in (first, second, third)] == [
+        "001",
+        "000",
+        "002",
+    ]
     assert first.raw_score == pytest.approx(0.2**0.25 / 62 + 2 * 0.5 * 1 / 61)
     assert second.raw_score == pytest.approx(1 / 61 + 2 * 0.5 * 0.2**0.75 / 62)
     assert third.raw_score == pytest.approx(0.2 / 63)
     assert first.score == pytest.approx(first.raw_score / (2 / 61))
-    assert [evidence.confidence for evidence in second.evidence] == pytest.approx([1.0, 0.5 * 0.2**0.75])
+    assert [evidence.confidence for evidence in second.evidence] == pytest.approx(
+        [1.0, 0.5 * 0.2**0.75]
+    )
 
 
 def test_a_link_vouches_as_far_as_it_got_whatever_the_lane_is_worth():
     """R001-055, C28: the graph's factor."""
     rankings = {"links": scored(1.4, 0.5)}
     sources = Sources(by_score=True, worth={"links": 1.2})
-    assert [each.evidence[0].confidence for each in fuse(rankings, {"links": 1.0}, 60, sources)] == [
+    assert [
+        each.evidence[0].confidence
+        for each in fuse(rankings, {"links": 1.0}, 60, sources)
+    ] == [
         pytest.approx(1.2),
         pytest.approx(0.6),
     ]
@@ -174,11 +208,17 @@ def test_within_reach_of_a_lane_that_alone_counts():
     assert [each for each in deep if each.passage.path in known] == shallow
     late = next(each for each in deep if each.passage.path == "late")
     assert late.evidence == (Evidence("words", 52, words[51][1]),)
-    assert len(fuse({"meaning": meaning, "words": words}, BOTH, 60, reach=60)[0].evidence) == 2
+    assert (
+        len(fuse({"meaning": meaning, "words": words}, BOTH, 60, reach=60)[0].evidence)
+        == 2
+    )
 
 
 @LAW
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=120), st.sampled_from(["meaning", "words", "code"]))
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=120),
+    st.sampled_from(["meaning", "words", "code"]),
+)
 def test_a_standing_never_rises_and_deeper_lists_change_nothing(scores, lane):
     """Asking a lane for more may not change what was there: the order above depends on it."""
     ranked = sorted(scores, reverse=True)
@@ -197,7 +237,9 @@ def named(**scores: float) -> list[tuple[Passage, float]]:
     return [(passage(path), score) for path, score in scores.items()]
 
 
-def worth_of_words(words: list[tuple[Passage, float]], meaning: list[tuple[Passage, float]]) -> float:
+def worth_of_words(
+    words: list[tuple[Passage, float]], meaning: list[tuple[Passage, float]]
+) -> float:
     found = balanced(ADAPTIVE, {"words": words, "meaning": meaning})
     assert found.worth["code"] == 0.67
     assert replace(found, worth={}) == replace(ADAPTIVE, worth={})
@@ -206,9 +248,13 @@ def worth_of_words(words: list[tuple[Passage, float]], meaning: list[tuple[Passa
 
 def test_the_worth_of_the_words_lane_by_hand():
     """C28: e to the 1.6 x (gap - 0.4) + 0.8 x (agreement - 0.5), times what it is worth as it is."""
-    words = scored(10.0, 10.0, 10.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 6.0, 1.0)  # the tenth is 0.4 behind
+    words = scored(
+        10.0, 10.0, 10.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 6.0, 1.0
+    )  # the tenth is 0.4 behind
     last = [(passage("z"), 0.3)]
-    assert worth_of_words(words, named(x=0.9) + last) == pytest.approx(0.8 * math.exp(-0.4))
+    assert worth_of_words(words, named(x=0.9) + last) == pytest.approx(
+        0.8 * math.exp(-0.4)
+    )
     # Cosines from 0.9 to 0.3: the first three are worth 1, 0.5 and 0, which is as usual.
     half = [(passage("000"), 0.9), (passage("001"), 0.6), *last, (passage("002"), 0.3)]
     assert worth_of_words(words, half) == pytest.approx(0.8)
@@ -227,19 +273,26 @@ def test_fewer_than_ten_and_fewer_than_three_hits():
         0.8 * math.exp(1.6 * 0.6 - 0.4)
     )
     quarter = [(passage("x"), 0.9), (passage("000"), 0.45), *last]
-    assert worth_of_words(scored(10.0), quarter) == pytest.approx(0.8 * math.exp(1.6 * 0.6 - 0.8 * 0.25))
+    assert worth_of_words(scored(10.0), quarter) == pytest.approx(
+        0.8 * math.exp(1.6 * 0.6 - 0.8 * 0.25)
+    )
 
 
 def test_the_words_lane_is_never_worth_more_than_twice():
     """Unless it is told to be, and then not more than that."""
-    rankings = {"words": scored(10.0), "meaning": [(passage("000"), 0.9), *named(y=0.3)]}
+    rankings = {
+        "words": scored(10.0),
+        "meaning": [(passage("000"), 0.9), *named(y=0.3)],
+    }
     assert 0.8 * math.exp(1.6 * 0.6 + 0.4) > 2.0
     assert balanced(ADAPTIVE, rankings).worth["words"] == 2.0
     told = replace(ADAPTIVE, worth={"words": 3.0})
     assert balanced(told, rankings).worth["words"] == 3.0
     assert balanced(Sources(adaptive=True), rankings).worth["words"] == 2.0
     poor = {"words": scored(*[10.0] * 12), "meaning": named(x=0.9, y=0.3)}
-    assert balanced(told, poor).worth["words"] == pytest.approx(3 * math.exp(-0.64 - 0.4))
+    assert balanced(told, poor).worth["words"] == pytest.approx(
+        3 * math.exp(-0.64 - 0.4)
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +305,14 @@ def test_the_words_lane_is_never_worth_more_than_twice():
         {"code": scored(2.0), "meaning": scored(0.9)},
         {},
     ],
-    ids=["no meaning", "no words", "none with the words", "nothing means it", "code", "no lane"],
+    ids=[
+        "no meaning",
+        "no words",
+        "none with the words",
+        "nothing means it",
+        "code",
+        "no lane",
+    ],
 )
 def test_without_both_lanes_there_is_nothing_to_balance(rankings):
     assert balanced(ADAPTIVE, rankings) is ADAPTIVE
@@ -279,7 +339,8 @@ def test_what_the_words_are_worth_does_not_depend_on_the_depth(words, cosines, d
     deep = {
         "words": scored(*sorted(words, reverse=True)),
         "meaning": [
-            (passage(f"{order[at]:03}"), score) for at, score in enumerate(sorted(cosines, reverse=True))
+            (passage(f"{order[at]:03}"), score)
+            for at, score in enumerate(sorted(cosines, reverse=True))
         ],
     }
     shallow = {lane: ranking[:50] for lane, ranking in deep.items()}
@@ -307,12 +368,20 @@ def test_fusion_against_exact_arithmetic(meaning, words, heavy, light, k):
         most = (Fraction(heavy) + Fraction(light)) / (k + 1)
         assert each.score == pytest.approx(float(exact[each.passage.path] / most))
     for one, two in itertools.pairwise(fused):
-        assert exact[one.passage.path] >= exact[two.passage.path] or one.raw_score == two.raw_score
+        assert (
+            exact[one.passage.path] >= exact[two.passage.path]
+            or one.raw_score == two.raw_score
+        )
 
 
 # --- Threshold ----------------------------------------------------------------------------
 
-SCORED = [candidate("a", 0.9), candidate("b", 0.5), candidate("c", 0.3), candidate("d", 0.1)]
+SCORED = [
+    candidate("a", 0.9),
+    candidate("b", 0.5),
+    candidate("c", 0.3),
+    candidate("d", 0.1),
+]
 
 
 @pytest.mark.parametrize(
@@ -356,9 +425,14 @@ def test_the_best_of_equal_texts_stays():
 def test_same_text_against_the_naive_way(rows):
     """C73: keep a candidate unless an earlier one has its words."""
     candidates = [
-        candidate(f"p{at}", 1.0, content=" " * blanks + text) for at, (text, blanks) in enumerate(rows)
+        candidate(f"p{at}", 1.0, content=" " * blanks + text)
+        for at, (text, blanks) in enumerate(rows)
     ]
-    naive = [at for at, (text, _) in enumerate(rows) if text not in [other for other, _ in rows[:at]]]
+    naive = [
+        at
+        for at, (text, _) in enumerate(rows)
+        if text not in [other for other, _ in rows[:at]]
+    ]
     assert order(without_same_text(candidates)) == [f"p{at}" for at in naive]
 
 
@@ -368,7 +442,15 @@ CROWD = [candidate(path, 1.0 - at / 10, at) for at, path in enumerate("aabacb")]
 
 
 @pytest.mark.parametrize(
-    ("most", "kept"), [(0, "aabacb"), (-1, "aabacb"), (1, "abc"), (2, "aabcb"), (3, "aabacb"), (9, "aabacb")]
+    ("most", "kept"),
+    [
+        (0, "aabacb"),
+        (-1, "aabacb"),
+        (1, "abc"),
+        (2, "aabcb"),
+        (3, "aabacb"),
+        (9, "aabacb"),
+    ],
 )
 def test_per_document(most, kept):
     """R000-021, R002-099, R002-103, R002-104, C41: the highest of each document; 0 is no limit."""
@@ -405,7 +487,10 @@ def test_one_penalty_and_the_smallest(path, factor):
 
 def test_the_penalty_changes_the_order_and_says_so():
     """R001-049, C25: applied to the fused score, sorted again."""
-    stage, ask = STAGES["archive"], Question("x", archive=ArchivePenalty.of(ArchiveSettings()))
+    stage, ask = (
+        STAGES["archive"],
+        Question("x", archive=ArchivePenalty.of(ArchiveSettings())),
+    )
     found = stage([candidate("archive/a.md", 0.9), candidate("b.md", 0.6)], ask, MEANS)
     assert order(list(found)) == ["b.md", "archive/a.md"]
     assert found[1].score == pytest.approx(0.45)
@@ -441,7 +526,9 @@ QUESTIONS = st.builds(
 )
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from(["a.md", "b.md", "archive/c.md", "d.old"]), st.integers(0, 5), st.sampled_from("xyz")
+        st.sampled_from(["a.md", "b.md", "archive/c.md", "d.old"]),
+        st.integers(0, 5),
+        st.sampled_from("xyz"),
     ),
     unique_by=lambda row: row[:2],
     max_size=15,
@@ -450,13 +537,17 @@ ROWS = st.lists(
 
 def assert_nothing_is_counted_twice(fused, results):
     """A passage is a result, or goes along with one, or neither; never both, and never with two."""
-    stands = [each.passage.position for result in results for each in (result, *result.also)]
+    stands = [
+        each.passage.position for result in results for each in (result, *result.also)
+    ]
     assert len(stands) == len(set(stands))
     assert set(stands) <= {each.passage.position for each in fused}
 
 
 VECTORS = {"x": (1.0, 0.0), "y": (0.9, 0.4), "z": (0.0, 0.0)}
-by_letters = Means(lambda rows: np.array([VECTORS[each.passage.content] for each in rows], np.float32))
+by_letters = Means(
+    lambda rows: np.array([VECTORS[each.passage.content] for each in rows], np.float32)
+)
 
 
 @LAW
@@ -465,7 +556,10 @@ def test_invariants(meaning, words, question):
     """R002-186..188, requirements part 2, suite 5: for every combination of stages and settings."""
     texts = {row[:2]: row[2] for row in (*words, *meaning)}
     rankings = {
-        lane: [(passage(path, ordinal, texts[path, ordinal]), 1.0) for path, ordinal, _ in rows]
+        lane: [
+            (passage(path, ordinal, texts[path, ordinal]), 1.0)
+            for path, ordinal, _ in rows
+        ]
         for lane, rows in (("meaning", meaning), ("words", words))
     }
     fused = fuse(rankings, BOTH, 60)
@@ -473,7 +567,9 @@ def test_invariants(meaning, words, question):
     spent = {}
     results = run_stages(fused, question, by_letters, funnel, spent)
     scores = [each.score for each in results]
-    seven = 1 + 7 * question.settings.coherence  # the third to the ninth, none better than the first
+    seven = (
+        1 + 7 * question.settings.coherence
+    )  # the third to the ninth, none better than the first
     most = question.largest_factor * seven if "calibrate" in question.without else 1.0
     assert all(0.0 <= score <= most for score in scores)
     assert scores == sorted(scores, reverse=True)
@@ -484,13 +580,18 @@ def test_invariants(meaning, words, question):
     assert list(funnel) == ["fused", *STAGES]
     assert list(spent) == list(STAGES)
     assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
-    assert {each.passage.position for each in results} <= {each.passage.position for each in fused}
+    assert {each.passage.position for each in results} <= {
+        each.passage.position for each in fused
+    }
     if "limit" not in question.without:
         assert len(results) <= question.limit
     if "threshold" not in question.without:
         assert all(score >= question.min_score for score in scores)
     if "per document" not in question.without and question.max_chunks_per_doc:
-        assert max(Counter(order(list(results))).values(), default=0) <= question.max_chunks_per_doc
+        assert (
+            max(Counter(order(list(results))).values(), default=0)
+            <= question.max_chunks_per_doc
+        )
     if "same text" not in question.without and question.settings.content_dedup_enabled:
         kept = [each.passage.content_hash for each in results]
         assert len(kept) == len(set(kept))
@@ -522,8 +623,12 @@ def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     settings = SearchSettings(semantic_weight=semantic, keyword_weight=keyword)
     question = Question("plain words", settings=settings)
     assert active_lanes(question, has_model) == lanes
-    assert active_lanes(replace(question, text="getUser"), has_model) == lanes | {"code": 1.0}
-    assert active_lanes(replace(question, max_hops=1), has_model) == lanes | {"links": 1.0}
+    assert active_lanes(replace(question, text="getUser"), has_model) == lanes | {
+        "code": 1.0
+    }
+    assert active_lanes(replace(question, max_hops=1), has_model) == lanes | {
+        "links": 1.0
+    }
 
 
 @pytest.mark.parametrize(
@@ -537,7 +642,9 @@ def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
 def test_the_type_of_a_question_weighs_its_lane(text, lane, factor):
     """R002-044, R002-045, R002-046, R002-047: times what was configured, and only where it is asked for."""
     own = {"meaning": 2.0, "words": 3.0, "code": 4.0, "links": 5.0}
-    plain = SearchSettings(semantic_weight=2, keyword_weight=3, code_search_weight=4, graph_weight=5)
+    plain = SearchSettings(
+        semantic_weight=2, keyword_weight=3, code_search_weight=4, graph_weight=5
+    )
     before = active_lanes(Question(text, max_hops=1, settings=plain), True)
     assert before.items() <= own.items()
     assert before.keys() >= {"meaning", "words", "links"}
@@ -549,7 +656,9 @@ def test_the_type_of_a_question_weighs_its_lane(text, lane, factor):
 def test_a_lane_that_is_off_stays_off():
     """R002-046."""
     weighed = SearchSettings(adaptive_weights_enabled=True, graph_weight=0)
-    assert active_lanes(Question("the guide", max_hops=1, settings=weighed), False) == {"words": 1.0}
+    assert active_lanes(Question("the guide", max_hops=1, settings=weighed), False) == {
+        "words": 1.0
+    }
     assert [dict(type_weights(kind)) for kind in ("factual", "navigational", "exploratory")] == [
         {"words": 1.5}, {"links": 1.5}, {"meaning": 1.3},
     ]  # fmt: skip
@@ -568,13 +677,17 @@ def test_how_deep_at_first(limit, depth):
 def test_first_many_then_the_best_of_them(limit, corpus_of):
     """R001-056, X2: each lane gives three times the limit and more; fusion by rank and boosts decide then."""
     files = {f"{n:03}.md": f"alpha {'beta ' * n}" for n in range(200)}
-    found = corpus_of(files, **RANKS_ALONE, search__recency_profile="code").search("alpha beta", limit=limit)
+    found = corpus_of(files, **RANKS_ALONE, search__recency_profile="code").search(
+        "alpha beta", limit=limit
+    )
     assert len(found.results) == limit
     assert found.stats["original_count"] >= 3 * limit
     for result in found.results:
         lanes = {evidence.lane: evidence.rank for evidence in result.evidence}
         assert set(result.boosts) <= {"recency"}
-        sums = sum(1 / (60 + rank) for rank in lanes.values()) * result.boosts.get("recency", 1.0)
+        sums = sum(1 / (60 + rank) for rank in lanes.values()) * result.boosts.get(
+            "recency", 1.0
+        )
         assert result.raw_score == pytest.approx(sums)
 
 
@@ -582,7 +695,8 @@ def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
     """C04, C26, C83: asking deeper until the answer is full or nothing is left."""
     copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
     others = {
-        f"other{number}.md": f"alpha number{number} and some more words of its own" for number in range(4)
+        f"other{number}.md": f"alpha number{number} and some more words of its own"
+        for number in range(4)
     }
     found = corpus_of(copies | others).search("alpha", limit=5)
     assert len(found.results) == 5
@@ -593,25 +707,37 @@ def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
 def test_no_lane_is_asked_again_once_the_answer_is_full(corpus_of):
     """R004-004: what the stages left is counted after each look, and it ends where there is enough."""
     copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
-    others = {f"other{number}.md": f"alpha number{number} and some words of its own" for number in range(4)}
+    others = {
+        f"other{number}.md": f"alpha number{number} and some words of its own"
+        for number in range(4)
+    }
     corpus = corpus_of(copies | others)
     few, more = corpus.search("alpha", limit=1), corpus.search("alpha", limit=5)
     assert (len(few.results), few.stats["scanned_chunks"]) == (1, 154), "one look"
     assert len(more.results) == 5
-    assert more.stats["scanned_chunks"] == 2 * 154, "another, because the first was full of copies"
+    assert more.stats["scanned_chunks"] == 2 * 154, (
+        "another, because the first was full of copies"
+    )
 
 
 def test_one_per_document_fills_the_limit(corpus_of):
     """R000-054, C15, C83: a long document that takes all the first places does not shorten the answer."""
-    book = "".join(f"# Alpha {number}\n\n{'alpha ' * 40}{number}\n\n" for number in range(120))
+    book = "".join(
+        f"# Alpha {number}\n\n{'alpha ' * 40}{number}\n\n" for number in range(120)
+    )
     notes = {f"note{number}.md": f"alpha once in note {number}" for number in range(4)}
     found = corpus_of({"book.md": book} | notes).search("alpha", limit=5, unique=True)
-    assert sorted(result.path for result in found.results) == ["book.md", *sorted(notes)]
+    assert sorted(result.path for result in found.results) == [
+        "book.md",
+        *sorted(notes),
+    ]
 
 
 def test_an_answer_that_the_threshold_cut_is_final(corpus_of):
     """R002-139: and it is what it would be with all ranks looked at."""
-    corpus = corpus_of({f"f{number:03}.md": f"alpha {'beta ' * number}" for number in range(100)})
+    corpus = corpus_of(
+        {f"f{number:03}.md": f"alpha {'beta ' * number}" for number in range(100)}
+    )
     full = corpus.search("alpha", limit=100)
     assert len(full.results) == full.stats["scanned_chunks"] == 100
     for place in (0, 3, 9):
@@ -625,10 +751,27 @@ def test_an_answer_that_the_threshold_cut_is_final(corpus_of):
 
 def test_the_funnel_of_an_answer(corpus_of):
     """R000-037, R000-058, R002-101, R002-102, C44: the counts only fall, and kept out is not counted."""
-    files = {f"f{number}.md": "alpha same" for number in range(6)} | {"g.md": "alpha", "h.md": "alpha too"}
-    stats = corpus_of(files).search("alpha", excluded_files=["f0.md"], min_score=0.1, limit=2).stats
-    assert (stats["original_count"], stats["eligible_documents"], stats["excluded_documents"]) == (7, 7, 1)
-    falling = ["original_count", "after_threshold", "after_content_dedup", "after_ngram_dedup", "after_dedup"]
+    files = {f"f{number}.md": "alpha same" for number in range(6)} | {
+        "g.md": "alpha",
+        "h.md": "alpha too",
+    }
+    stats = (
+        corpus_of(files)
+        .search("alpha", excluded_files=["f0.md"], min_score=0.1, limit=2)
+        .stats
+    )
+    assert (
+        stats["original_count"],
+        stats["eligible_documents"],
+        stats["excluded_documents"],
+    ) == (7, 7, 1)
+    falling = [
+        "original_count",
+        "after_threshold",
+        "after_content_dedup",
+        "after_ngram_dedup",
+        "after_dedup",
+    ]
     counts = [stats[name] for name in (*falling, "after_doc_limit")]
     assert counts == sorted(counts, reverse=True)
     assert stats["after_content_dedup"] == 3

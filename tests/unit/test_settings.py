@@ -25,15 +25,28 @@ from fake_qdrant import FakeQdrant, fake_qdrant
 from sites import Site
 from tamis.configuration import load, user_file
 from tamis.corpus import Corpus, index_directory
-from tamis.doors.mcp import Desk, http_application
-from tamis.engine.embedded.lock import writer_lock
-from tamis.errors import BadSetting, EngineUnreachable, IndexLocked, IndexMismatch, TooManyFiles
+from tamis.errors import (
+    BadSetting,
+    EngineUnreachable,
+    IndexLocked,
+    IndexMismatch,
+    TooManyFiles,
+)
+from tamis.index.embedded.lock import writer_lock
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
+from tamis.live.watcher import Said, Watcher
 from tamis.model import Document, Found
 from tamis.models.cache import cache_folder
-from tamis.settings import ENVIRONMENT_NAMES, PRESETS, ChunkingSettings, Settings, all_keys, environment_name
-from tamis.watch import Said, Watcher
+from tamis.server.mcp import Desk, http_application
+from tamis.settings import (
+    ENVIRONMENT_NAMES,
+    PRESETS,
+    ChunkingSettings,
+    Settings,
+    all_keys,
+    environment_name,
+)
 
 Make = Callable[..., Corpus]
 
@@ -55,7 +68,9 @@ def two_values(name: str) -> tuple[Any, Any]:
     """Two legal values of a key, neither its default where there are enough."""
     default = value_of(Settings(), name)
     section, key = name.split(".")
-    limits = next(k.metadata for k in fields(getattr(Settings(), section)) if k.name == key)
+    limits = next(
+        k.metadata for k in fields(getattr(Settings(), section)) if k.name == key
+    )
     if name == "server.editor":
         return "zed", "none"
     if name == "search.preset":
@@ -78,7 +93,9 @@ def two_values(name: str) -> tuple[Any, Any]:
         return 0.25, 0.75
     if isinstance(default, int | float):
         return type(default)(default + 1), type(default)(default + 2)
-    return ("one", "two") if isinstance(default, str) else (("one/",), ("two/", "three/"))
+    return (
+        ("one", "two") if isinstance(default, str) else (("one/",), ("two/", "three/"))
+    )
 
 
 def as_toml(name: str, value: Any) -> str:
@@ -97,7 +114,10 @@ class Sources:
         self.root = folder / "root"
         self.root.mkdir(exist_ok=shared)
         self.name = name
-        self.environment = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+        self.environment = {
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
         self.flags: dict[str, Any] = {}
 
     def user(self, value: Any) -> None:
@@ -107,10 +127,14 @@ class Sources:
 
     def pyproject(self, value: Any) -> None:
         text = as_toml(self.name, value).replace("[", "[tool.tamis.", 1)
-        (self.root / "pyproject.toml").write_text(f'[project]\nname = "x"\n{text}', encoding="utf-8")
+        (self.root / "pyproject.toml").write_text(
+            f'[project]\nname = "x"\n{text}', encoding="utf-8"
+        )
 
     def project(self, value: Any) -> None:
-        (self.root / "tamis.toml").write_text(as_toml(self.name, value), encoding="utf-8")
+        (self.root / "tamis.toml").write_text(
+            as_toml(self.name, value), encoding="utf-8"
+        )
 
     def variable(self, value: Any) -> None:
         self.environment[environment_name(self.name)] = as_variable(value)
@@ -144,7 +168,15 @@ def test_a_project_cannot_say_where_documents_go(source, consent, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "url", ["host:6333", "ftp://host", "https://", "https://me:secret@host", "http://host:99999", "http://["]
+    "url",
+    [
+        "host:6333",
+        "ftp://host",
+        "https://",
+        "https://me:secret@host",
+        "http://host:99999",
+        "http://[",
+    ],
 )
 def test_an_address_that_is_none(url, tmp_path):
     with pytest.raises(BadSetting, match=r"engine\.url is") as caught:
@@ -191,7 +223,9 @@ def test_sources_are_laid_over_each_other_key_by_key(tmp_path):
     """C35: a stronger file replaces the keys it names, not the whole of a weaker one."""
     sources = Sources(tmp_path, "search.limit")
     sources.user(7)
-    (sources.root / "tamis.toml").write_text("[search]\nrrf_k_constant = 9\n", encoding="utf-8")
+    (sources.root / "tamis.toml").write_text(
+        "[search]\nrrf_k_constant = 9\n", encoding="utf-8"
+    )
     settings = load(sources.root, {}, sources.environment)
     assert (settings.search.limit, settings.search.rrf_k_constant) == (7, 9)
 
@@ -210,7 +244,10 @@ def test_a_given_file_stands_in_for_the_projects(tmp_path):
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"TAMIS_USER_CONFIG": "/x/y.toml", "XDG_CONFIG_HOME": "/xdg", "HOME": "/h"}, "/x/y.toml"),
+        (
+            {"TAMIS_USER_CONFIG": "/x/y.toml", "XDG_CONFIG_HOME": "/xdg", "HOME": "/h"},
+            "/x/y.toml",
+        ),
         ({"XDG_CONFIG_HOME": "/xdg", "HOME": "/h"}, "/xdg/tamis/config.toml"),
         ({"HOME": "/h"}, "/h/.config/tamis/config.toml"),
     ],
@@ -234,7 +271,10 @@ def test_where_the_users_file_is(environment, expected):
 def test_names_that_the_seeds_gave(variable, value, key, expected, tmp_path):
     """R001-057..060: the variables keep their names."""
     assert variable in ENVIRONMENT_NAMES
-    assert value_of(load(tmp_path, {}, {"HOME": "/nonexistent", variable: value}), key) == expected
+    assert (
+        value_of(load(tmp_path, {}, {"HOME": "/nonexistent", variable: value}), key)
+        == expected
+    )
 
 
 @pytest.mark.parametrize("word", ["true", "TRUE", "yes", "on", "1", " true "])
@@ -272,7 +312,8 @@ def test_a_preset_differs_from_balanced_in_what_it_says(preset, tmp_path):
 PLACES = [
     (one, two)
     for one, two in itertools.product(ORDER, repeat=2)
-    if {one, two} - {"pyproject", "project"} and (one != two or one in ("variable", "flag"))
+    if {one, two} - {"pyproject", "project"}
+    and (one != two or one in ("variable", "flag"))
 ]
 
 
@@ -282,9 +323,14 @@ PLACES = [
     [("fast", "search.max_hops", 1, ("ngram_dedup_enabled", False)),
      ("best", "search.candidate_depth", 50, ("graph_confidence", 1.5))],
 )  # fmt: skip
-def test_a_key_that_is_set_wins_over_the_preset(of_preset, of_key, preset, name, value, other, tmp_path):
+def test_a_key_that_is_set_wins_over_the_preset(
+    of_preset, of_key, preset, name, value, other, tmp_path
+):
     """Wherever either comes from, and even where it says the default; the preset's other keys stay."""
-    sources, chosen = Sources(tmp_path, name), Sources(tmp_path, "search.preset", shared=True)
+    sources, chosen = (
+        Sources(tmp_path, name),
+        Sources(tmp_path, "search.preset", shared=True),
+    )
     chosen.environment = sources.environment
     chosen.flags = sources.flags
     getattr(sources, of_key)(value)
@@ -298,7 +344,11 @@ def test_a_preset_and_a_key_in_one_file(tmp_path):
     for text in ('preset = "fast"\nmax_hops = 2', 'max_hops = 2\npreset = "fast"'):
         (tmp_path / "tamis.toml").write_text(f"[search]\n{text}\n", encoding="utf-8")
         settings = load(tmp_path, {}, {"HOME": "/nonexistent"}).search
-        assert (settings.preset, settings.max_hops, settings.ngram_dedup_enabled) == ("fast", 2, False)
+        assert (settings.preset, settings.max_hops, settings.ngram_dedup_enabled) == (
+            "fast",
+            2,
+            False,
+        )
 
 
 @pytest.mark.parametrize("source", ORDER)
@@ -393,7 +443,9 @@ def test_files_that_cannot_be_settings(tmp_path):
         load(tmp_path, {}, {"HOME": "/nonexistent"})
 
 
-@pytest.mark.parametrize("text", ["tool = 3", "[tool]\nother = 1", "[project]\nname = 'x'", ""])
+@pytest.mark.parametrize(
+    "text", ["tool = 3", "[tool]\nother = 1", "[project]\nname = 'x'", ""]
+)
 def test_a_pyproject_of_others_is_nothing_to_us(text, tmp_path):
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
     assert load(tmp_path, {}, {"HOME": "/nonexistent"}) == Settings()
@@ -406,7 +458,12 @@ def test_a_pyproject_whose_table_is_no_table(tmp_path):
 
 
 def test_other_variables_are_none_of_ours(tmp_path):
-    environment = {"HOME": "/nonexistent", "TAMISX": "1", "GRAPHRAG_OTHER": "1", "_TAMIS_COMPLETE": "x"}
+    environment = {
+        "HOME": "/nonexistent",
+        "TAMISX": "1",
+        "GRAPHRAG_OTHER": "1",
+        "_TAMIS_COMPLETE": "x",
+    }
     assert load(tmp_path, {}, environment) == Settings()
 
 
@@ -438,7 +495,9 @@ def test_the_seeds_defaults():
 EXPERIMENTS: dict[str, Callable[[Make, Path], None]] = {}
 
 
-def experiment(*names: str) -> Callable[[Callable[[Make, Path], None]], Callable[[Make, Path], None]]:
+def experiment(
+    *names: str,
+) -> Callable[[Callable[[Make, Path], None]], Callable[[Make, Path], None]]:
     def register(run: Callable[[Make, Path], None]) -> Callable[[Make, Path], None]:
         EXPERIMENTS.update(dict.fromkeys(names, run))
         return run
@@ -460,7 +519,10 @@ def test_no_experiment_is_left_over():
     assert set(EXPERIMENTS) == {*all_keys(), "workspaces"}
 
 
-ANIMALS = {f"{name}.md": f"The {name} eats grass and {name} hay.\n" for name in ("cow", "horse", "sheep")}
+ANIMALS = {
+    f"{name}.md": f"The {name} eats grass and {name} hay.\n"
+    for name in ("cow", "horse", "sheep")
+}
 
 
 NO_CODE = {"search__code_search_enabled": False}
@@ -483,14 +545,22 @@ def _(make, _):
 @experiment("search.semantic_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__semantic_weight=0).search("grass")) == {"words"}
-    heavy = make(ANIMALS, search__semantic_weight=3, **NO_CODE, **RANKS_ALONE).search("cow").results[0]
+    heavy = (
+        make(ANIMALS, search__semantic_weight=3, **NO_CODE, **RANKS_ALONE)
+        .search("cow")
+        .results[0]
+    )
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
 @experiment("search.keyword_weight")
 def _(make, _):
     assert lanes(make(ANIMALS, search__keyword_weight=0).search("grass")) == {"meaning"}
-    heavy = make(ANIMALS, search__keyword_weight=3, **NO_CODE, **RANKS_ALONE).search("cow").results[0]
+    heavy = (
+        make(ANIMALS, search__keyword_weight=3, **NO_CODE, **RANKS_ALONE)
+        .search("cow")
+        .results[0]
+    )
     assert heavy.raw_score == pytest.approx(3 / 61 + 1 / 61)
 
 
@@ -498,10 +568,19 @@ def _(make, _):
 def _(make, _):
     """R002-088, R002-089, C55."""
     files = {"src/a.py": "def getUserById(key):\n    return key\n"}
-    assert "code" not in lanes(make(files, search__code_search_enabled=False).search("user by id"))
-    assert "code" not in lanes(make(files, search__code_search_weight=0).search("user by id"))
+    assert "code" not in lanes(
+        make(files, search__code_search_enabled=False).search("user by id")
+    )
+    assert "code" not in lanes(
+        make(files, search__code_search_weight=0).search("user by id")
+    )
     light, heavy = (
-        make(files, search__code_search_weight=weight, search__named_boost=1, **RANKS_ALONE)
+        make(
+            files,
+            search__code_search_weight=weight,
+            search__named_boost=1,
+            **RANKS_ALONE,
+        )
         .search("getUserById")
         .results[0]
         for weight in (1, 5)
@@ -513,29 +592,49 @@ def _(make, _):
 def _(make, _):
     """C28: behind the best of its lane, a passage's word counts for less."""
     for by_score, expected in ((False, {1.0}), (True, {1.0, 0.2})):
-        found = make(ANIMALS, search__score_confidence=by_score, **NO_CODE).search("cow")
-        of_meaning = {e.confidence for r in found.results for e in r.evidence if e.lane == "meaning"}
+        found = make(ANIMALS, search__score_confidence=by_score, **NO_CODE).search(
+            "cow"
+        )
+        of_meaning = {
+            e.confidence
+            for r in found.results
+            for e in r.evidence
+            if e.lane == "meaning"
+        }
         assert {round(sure, 2) for sure in of_meaning} >= expected
         assert (min(of_meaning) < 1) == by_score
 
 
-@experiment("search.keyword_confidence", "search.code_confidence", "search.graph_confidence")
+@experiment(
+    "search.keyword_confidence", "search.code_confidence", "search.graph_confidence"
+)
 def _(make, _):
     """C28, R001-055: what a lane's word is worth, for each lane."""
-    files = {"a.py": "def getUserById(key):\n    return key\n", "b.md": "See [[a.py]] for getUserById.\n"}
+    files = {
+        "a.py": "def getUserById(key):\n    return key\n",
+        "b.md": "See [[a.py]] for getUserById.\n",
+    }
     for name, lane in (("keyword", "words"), ("code", "code"), ("graph", "links")):
         half, once = (
-            make(files, search__adaptive_confidence=False, **{f"search__{name}_confidence": worth})
+            make(
+                files,
+                search__adaptive_confidence=False,
+                **{f"search__{name}_confidence": worth},
+            )
             .search("getUserById")
             .results
             for worth in (0.5, 1)
         )
-        of_lane = {result.path: e for result in half for e in result.evidence if e.lane == lane}
+        of_lane = {
+            result.path: e for result in half for e in result.evidence if e.lane == lane
+        }
         assert of_lane
         for result in once:
             for evidence in result.evidence:
                 if evidence.lane == lane:
-                    assert of_lane[result.path].confidence == pytest.approx(evidence.confidence / 2)
+                    assert of_lane[result.path].confidence == pytest.approx(
+                        evidence.confidence / 2
+                    )
 
 
 @experiment("search.adaptive_confidence")
@@ -544,7 +643,10 @@ def _(make, _):
     for adaptive, words, expected in (
         (False, 0.8, 0.8), (True, 0.8, 2.0), (True, 0.2, 0.2 * math.exp(1.6 * 0.6 + 0.8 * 0.5)),
     ):  # fmt: skip
-        flags = {"search__adaptive_confidence": adaptive, "search__keyword_confidence": words}
+        flags = {
+            "search__adaptive_confidence": adaptive,
+            "search__keyword_confidence": words,
+        }
         best = make(ANIMALS, **flags, **NO_CODE).search("cow").results[0]
         (of_words,) = (each for each in best.evidence if each.lane == "words")
         assert of_words.confidence == pytest.approx(expected)
@@ -555,12 +657,22 @@ def _(make, _):
     """R002-045, R002-047."""
     for question, meaning, words in (("cow", 1.3, 1.0), ("cow()", 1.0, 1.5)):
         for switch in (False, True):
-            corpus = make(ANIMALS, search__adaptive_weights_enabled=switch, **NO_CODE, **RANKS_ALONE)
+            corpus = make(
+                ANIMALS,
+                search__adaptive_weights_enabled=switch,
+                **NO_CODE,
+                **RANKS_ALONE,
+            )
             expected = (meaning + words if switch else 2) / 61
-            assert corpus.search(question).results[0].raw_score == pytest.approx(expected)
+            assert corpus.search(question).results[0].raw_score == pytest.approx(
+                expected
+            )
 
 
-BOOK = {"book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(5)), "a.md": "grass"}
+BOOK = {
+    "book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(5)),
+    "a.md": "grass",
+}
 
 
 @experiment("search.coherence")
@@ -576,13 +688,19 @@ def _(make, _):
     raw = [result.raw_score for result in plain]
     assert len(raw) == 5
     assert more[0].boosts["coherence"] == pytest.approx(1 + 0.5 * sum(raw[2:]) / raw[0])
-    assert [result.boosts for result in more[1:]] == [result.boosts for result in plain[1:]] == [{}] * 4
+    assert (
+        [result.boosts for result in more[1:]]
+        == [result.boosts for result in plain[1:]]
+        == [{}] * 4
+    )
 
 
 @experiment("search.saturation")
 def _(make, _):
     for factor, expected in ((1, [None] * 5), (0.5, [None, 0.5, 0.25, 0.125, 0.0625])):
-        found = make(BOOK, **RANKS_ALONE | {"search__saturation": factor}).search("grass", limit=9)
+        found = make(BOOK, **RANKS_ALONE | {"search__saturation": factor}).search(
+            "grass", limit=9
+        )
         of_book = [result for result in found.results if result.path == "book.md"]
         assert [result.boosts.get("saturation") for result in of_book] == expected
 
@@ -591,10 +709,14 @@ def _(make, _):
 def _(make, _):
     """Faster follows no links; best looks deeper."""
     for preset, linked in (("fast", False), ("balanced", True), ("best", True)):
-        assert ("links" in lanes(make(LINKED, search__preset=preset).search("grass"))) == linked
+        assert (
+            "links" in lanes(make(LINKED, search__preset=preset).search("grass"))
+        ) == linked
     many = {f"{number}.md": f"grass {number}" for number in range(120)}
     for preset, depth in (("fast", 50), ("balanced", 75), ("best", 100)):
-        found = make(many, search__preset=preset, search__keyword_weight=0).search("grass")
+        found = make(many, search__preset=preset, search__keyword_weight=0).search(
+            "grass"
+        )
         assert found.stats["original_count"] == depth
 
 
@@ -602,10 +724,12 @@ def _(make, _):
 def _(make, _):
     """C28, R001-055: where the cosine is above 0.9, and nowhere else."""
     for factor in (1.0, 1.5):
-        found = make(ANIMALS, search__similarity_confidence=factor, **RANKS_ALONE).search(
-            "The cow eats grass and cow hay."
-        )
-        (best, *others) = [e for r in found.results for e in r.evidence if e.lane == "meaning"]
+        found = make(
+            ANIMALS, search__similarity_confidence=factor, **RANKS_ALONE
+        ).search("The cow eats grass and cow hay.")
+        (best, *others) = [
+            e for r in found.results for e in r.evidence if e.lane == "meaning"
+        ]
         assert best.score > 0.9 > others[0].score
         assert (best.confidence, others[0].confidence) == (factor, 1.0)
 
@@ -614,7 +738,9 @@ def _(make, _):
 def _(make, _):
     many = {f"{number}.md": f"grass {number}" for number in range(120)}
     for depth in (50, 80):
-        found = make(many, search__candidate_depth=depth, search__keyword_weight=0).search("grass")
+        found = make(
+            many, search__candidate_depth=depth, search__keyword_weight=0
+        ).search("grass")
         assert found.stats["original_count"] == depth
 
 
@@ -630,7 +756,9 @@ def _(make, _):
         ("search__aside_penalty", "tests/test_it.py", "aside", 0.3),
     ):
         found = make(files, **{key: factor}).search("how does a session keep")
-        assert {result.path: result.boosts.get(name, 1.0) for result in found.results}[path] == factor
+        assert {result.path: result.boosts.get(name, 1.0) for result in found.results}[
+            path
+        ] == factor
         found = make(files, **{key: 1}).search("how does a session keep")
         assert not any(name in result.boosts for result in found.results)
 
@@ -639,16 +767,28 @@ def _(make, _):
 def _(make, _):
     """What the meaning lane finds at a document's beginning counts more; in code that says nothing."""
     text = "# Grass\n\nAbout grass.\n\n## Cows\n\nCows eat grass.\n"
-    files = {"a.md": text, "src/a.py": "import grass\n\n\ndef eat():\n    return grass\n"}
+    files = {
+        "a.md": text,
+        "src/a.py": "import grass\n\n\ndef eat():\n    return grass\n",
+    }
     for worth, less in ((0.3, {("a.md", 5): 0.3}), (1, {})):
-        flags = {**RANKS_ALONE, "search__inner_confidence": worth, "chunking__min_chars": 0}
+        flags = {
+            **RANKS_ALONE,
+            "search__inner_confidence": worth,
+            "chunking__min_chars": 0,
+        }
         found = make(files, **flags).search("grass").results
         assert len(found) > 2
         told = {
-            (r.path, r.start_line): e.confidence for r in found for e in r.evidence if e.lane == "meaning"
+            (r.path, r.start_line): e.confidence
+            for r in found
+            for e in r.evidence
+            if e.lane == "meaning"
         }
         assert {place: each for place, each in told.items() if each != 1.0} == less
-        assert all(e.confidence == 1.0 for r in found for e in r.evidence if e.lane == "words")
+        assert all(
+            e.confidence == 1.0 for r in found for e in r.evidence if e.lane == "words"
+        )
 
 
 @experiment("search.named_boost")
@@ -656,7 +796,8 @@ def _(make, _):
     """C28, R001-055: what a question names counts more."""
     files = {"src/a.py": "def getUserById(key):\n    return key\n"}
     once, thrice = (
-        make(files, search__named_boost=factor).search("getUserById").results[0] for factor in (1, 3)
+        make(files, search__named_boost=factor).search("getUserById").results[0]
+        for factor in (1, 3)
     )
     assert thrice.raw_score == pytest.approx(3 * once.raw_score)
     assert (once.boosts, thrice.boosts) == ({}, {"named": 3.0})
@@ -672,23 +813,44 @@ LINKED = {
 @experiment("search.graph_weight", "search.max_hops")
 def _(make, _):
     """C31, C61: how far links lead, and how much they count."""
-    for hops, expected in ((0, set()), (1, {"middle.md"}), (2, {"middle.md", "end.md"})):
-        found = make(LINKED, search__max_hops=hops, search__semantic_weight=0).search("grass")
-        assert {result.path for result in found.results if result.path != "start.md"} == expected
+    for hops, expected in (
+        (0, set()),
+        (1, {"middle.md"}),
+        (2, {"middle.md", "end.md"}),
+    ):
+        found = make(LINKED, search__max_hops=hops, search__semantic_weight=0).search(
+            "grass"
+        )
+        assert {
+            result.path for result in found.results if result.path != "start.md"
+        } == expected
     assert "links" not in lanes(make(LINKED, search__graph_weight=0).search("grass"))
-    for weight, order in ((1, ["start.md", "middle.md"]), (7, ["middle.md", "start.md"])):
-        flags = {"search__semantic_weight": 0, "search__graph_weight": weight, **RANKS_ALONE}
+    for weight, order in (
+        (1, ["start.md", "middle.md"]),
+        (7, ["middle.md", "start.md"]),
+    ):
+        flags = {
+            "search__semantic_weight": 0,
+            "search__graph_weight": weight,
+            **RANKS_ALONE,
+        }
         found = make(LINKED, **flags).search("grass")
         raw = {result.path: result.raw_score for result in found.results}
         assert paths(found) == order
-        assert raw == pytest.approx({"start.md": 1 / 61, "middle.md": weight * 0.5 / math.sqrt(2) / 61})
+        assert raw == pytest.approx(
+            {"start.md": 1 / 61, "middle.md": weight * 0.5 / math.sqrt(2) / 61}
+        )
 
 
 @experiment("search.rrf_k_constant")
 def _(make, _):
     """R002-180: first in both lanes, so 2 / (k + 1)."""
     for k in (1, 60):
-        best = make(ANIMALS, search__rrf_k_constant=k, **NO_CODE, **RANKS_ALONE).search("cow").results[0]
+        best = (
+            make(ANIMALS, search__rrf_k_constant=k, **NO_CODE, **RANKS_ALONE)
+            .search("cow")
+            .results[0]
+        )
         assert best.raw_score == pytest.approx(2 / (k + 1))
 
 
@@ -697,7 +859,9 @@ def _(make, _):
     every = make(ANIMALS, search__min_confidence=0.0).search("cow")
     assert len(every.results) == 3
     first, second = (result.score for result in every.results[:2])
-    assert paths(make(ANIMALS, search__min_confidence=(first + second) / 2).search("cow")) == ["cow.md"]
+    assert paths(
+        make(ANIMALS, search__min_confidence=(first + second) / 2).search("cow")
+    ) == ["cow.md"]
     assert paths(make(ANIMALS, search__min_confidence=1.0).search("cow")) == []
 
 
@@ -705,7 +869,10 @@ def _(make, _):
 def _(make, _):
     twins = {"a.md": "the same text", "b.md": "the  same\ntext"}
     for flag, shown in ((True, ["a.md"]), (False, ["a.md", "b.md"])):
-        assert paths(make(twins, search__content_dedup_enabled=flag).search("same")) == shown
+        assert (
+            paths(make(twins, search__content_dedup_enabled=flag).search("same"))
+            == shown
+        )
 
 
 @experiment("search.ngram_dedup_enabled", "search.ngram_dedup_threshold")
@@ -718,12 +885,22 @@ def _(make, _):
     for flags, count in (
         ({"search__ngram_dedup_enabled": True}, 1),
         ({"search__ngram_dedup_enabled": False}, 2),
-        ({"search__ngram_dedup_enabled": True, "search__ngram_dedup_threshold": 0.95}, 2),
+        (
+            {
+                "search__ngram_dedup_enabled": True,
+                "search__ngram_dedup_threshold": 0.95,
+            },
+            2,
+        ),
     ):
         assert len(make(texts, **flags).search("sheep").results) == count
 
 
-SAME_WORDS = {"a.md": "grass sheep meadow", "b.md": "meadow grass sheep", "c.md": "grass in a zoo"}
+SAME_WORDS = {
+    "a.md": "grass sheep meadow",
+    "b.md": "meadow grass sheep",
+    "c.md": "grass in a zoo",
+}
 
 
 @experiment("search.dedup_enabled", "search.dedup_similarity_threshold")
@@ -757,7 +934,9 @@ def _(make, _):
     for profile, bias, factor in (
         ("off", 0.5, None), ("docs", 0.5, 1.2), ("code", 0.5, 1.5), ("code", 0.0, None), ("code", 1.0, 2.0),
     ):  # fmt: skip
-        found = make(ANIMALS, search__recency_profile=profile, search__recency_bias=bias).search("grass")
+        found = make(
+            ANIMALS, search__recency_profile=profile, search__recency_bias=bias
+        ).search("grass")
         for result in found.results:
             assert result.boosts.get("recency") == (factor and pytest.approx(factor))
 
@@ -768,7 +947,7 @@ def _(make, folder):
     for flag in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             asked = []
-            patch.setattr("tamis.ingest.git.tracked", asked.append)
+            patch.setattr("tamis.ingest.git_dates.tracked", asked.append)
             make(ANIMALS, index__git_times=flag)
         assert bool(asked) is flag
 
@@ -778,7 +957,10 @@ def _(make, _):
     """R002-104: 0 is no limit."""
     book = {"book.md": "".join(f"# Part {n}\n\n{'grass ' * 60}{n}\n" for n in range(4))}
     for most, expected in ((0, 4), (1, 1), (3, 3)):
-        assert len(make(book, search__max_chunks_per_doc=most).search("grass").results) == expected
+        assert (
+            len(make(book, search__max_chunks_per_doc=most).search("grass").results)
+            == expected
+        )
 
 
 class Slow:
@@ -786,17 +968,27 @@ class Slow:
 
     name = "slow"
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = 0.0
+    ) -> list[float]:
         fit = round(seconds * 100) if seconds else len(passages)
         return [float(ord(passage[0])) for passage in passages][:fit]
 
 
-@experiment("search.rerank_enabled", "search.rerank_top_n", "search.rerank_budget_ms", "search.rerank_model")
+@experiment(
+    "search.rerank_enabled",
+    "search.rerank_top_n",
+    "search.rerank_budget_ms",
+    "search.rerank_model",
+)
 def _(make, _):
     """R002-069, R002-070, R002-071, R002-181, C52, C65."""
     loaded: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.models.loaded.load_reranker", lambda name, *_: loaded.append(name) or Slow())
+        patch.setattr(
+            "tamis.models.loading.load_reranker",
+            lambda name, *_: loaded.append(name) or Slow(),
+        )
         plain = make(ANIMALS).search("cow")
         assert (plain.stats["reranked"], paths(plain)[0], loaded) == (0, "cow.md", [])
         for change, reranked in (
@@ -809,8 +1001,13 @@ def _(make, _):
             found = make(ANIMALS, search__rerank_enabled=True, **change).search("cow")
             assert found.stats["reranked"] == reranked
             before = paths(plain)
-            assert paths(found) == sorted(before[:reranked], reverse=True) + before[reranked:]
-        make(ANIMALS, search__rerank_enabled=True, search__rerank_model="./mine").search("cow")
+            assert (
+                paths(found)
+                == sorted(before[:reranked], reverse=True) + before[reranked:]
+            )
+        make(
+            ANIMALS, search__rerank_enabled=True, search__rerank_model="./mine"
+        ).search("cow")
     assert set(loaded[:-1]) == {"minilm"}
     assert loaded[-1] == "./mine"
 
@@ -819,7 +1016,9 @@ def _(make, _):
 def _(make, _):
     """R001-033, R001-057."""
     files = {"now.md": "grass", "archive/then.md": "grass too"}
-    assert paths(make(files, search__exclude_archived=True).search("grass")) == ["now.md"]
+    assert paths(make(files, search__exclude_archived=True).search("grass")) == [
+        "now.md"
+    ]
     assert len(make(files, search__exclude_archived=False).search("grass").results) == 2
 
 
@@ -836,7 +1035,9 @@ def _(make, _):
     for most, chunks in ((1000, 1), (500, 3)):
         corpus = make(long, chunking__max_chars=most, chunking__overlap_chars=50)
         assert corpus.status().index.chunks == chunks
-        assert all(len(result.content) <= most for result in corpus.search("word").results)
+        assert all(
+            len(result.content) <= most for result in corpus.search("word").results
+        )
 
 
 @experiment("chunking.overlap_chars")
@@ -844,76 +1045,118 @@ def _(make, _):
     text = " ".join(f"word{number}" for number in range(400))
     for overlap in (0, 100):
         corpus = make({"a.txt": text}, chunking__overlap_chars=overlap)
-        parts = sorted(corpus.search("word7", limit=100).results, key=lambda result: result.chunk_id)
+        parts = sorted(
+            corpus.search("word7", limit=100).results,
+            key=lambda result: result.chunk_id,
+        )
         shared = set(parts[0].content.split()) & set(parts[1].content.split())
         assert bool(shared) == bool(overlap)
 
 
-PAGES = {"a.md": "".join(f"# Part {n}\n\n" + "grass and hay. " * 60 + "\n\n" for n in range(6))}
+PAGES = {
+    "a.md": "".join(
+        f"# Part {n}\n\n" + "grass and hay. " * 60 + "\n\n" for n in range(6)
+    )
+}
 
 
 @experiment("chunking.parents")
 def _(make, _):
     """R002-157, R002-164: small passages are searched, their sections are shown."""
     plain = make(PAGES).search("grass", limit=20).results
-    assert all(result.parent_chunk_id is None and len(result.content) <= 1500 for result in plain)
+    assert all(
+        result.parent_chunk_id is None and len(result.content) <= 1500
+        for result in plain
+    )
     shown = make(PAGES, chunking__parents=True).search("grass", limit=20).results
     assert all(result.chunk_id == result.parent_chunk_id for result in shown)
     assert max(len(result.content) for result in shown) > 600
-    also = make(PAGES, search__parent_retrieval_enabled=True).search("grass", limit=20).results
+    also = (
+        make(PAGES, search__parent_retrieval_enabled=True)
+        .search("grass", limit=20)
+        .results
+    )
     assert [result.content for result in also] == [result.content for result in shown]
 
 
 def passages_of(text: str, **sizes: object) -> Document:
-    return parse(Source("a.md", text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes))[0]
+    return parse(
+        Source("a.md", text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes)
+    )[0]
 
 
-SECTIONS = "".join(f"# S{number}\n\n{'some words of it ' * 12}\n\n" for number in range(20))
+SECTIONS = "".join(
+    f"# S{number}\n\n{'some words of it ' * 12}\n\n" for number in range(20)
+)
 LONG = " ".join(f"word{number}" for number in range(1000))
 
 
 @experiment("chunking.parent_min_chars")
 def _(*_):
-    few, many = (passages_of(SECTIONS, parents=True, parent_min_chars=least) for least in (1500, 0))
+    few, many = (
+        passages_of(SECTIONS, parents=True, parent_min_chars=least)
+        for least in (1500, 0)
+    )
     assert len(few.parents) < len(many.parents) == 20
 
 
 @experiment("chunking.parent_max_chars")
 def _(*_):
     for most in (1000, 2000):
-        longest = max(len(p.content) for p in passages_of(LONG, parents=True, parent_max_chars=most).parents)
+        longest = max(
+            len(p.content)
+            for p in passages_of(LONG, parents=True, parent_max_chars=most).parents
+        )
         assert most * 0.9 < longest <= most
 
 
 @experiment("chunking.parent_overlap_chars")
 def _(*_):
     for overlap in (0, 200):
-        first, second = passages_of(LONG, parents=True, parent_overlap_chars=overlap).parents[:2]
-        assert bool(set(first.content.split()) & set(second.content.split())) == bool(overlap)
+        first, second = passages_of(
+            LONG, parents=True, parent_overlap_chars=overlap
+        ).parents[:2]
+        assert bool(set(first.content.split()) & set(second.content.split())) == bool(
+            overlap
+        )
 
 
 @experiment("chunking.child_min_chars")
 def _(*_):
-    few, many = (passages_of(SECTIONS, parents=True, child_min_chars=least) for least in (400, 0))
+    few, many = (
+        passages_of(SECTIONS, parents=True, child_min_chars=least) for least in (400, 0)
+    )
     assert len(few.chunks) < len(many.chunks) == 20
 
 
 @experiment("chunking.child_max_chars")
 def _(*_):
     for most in (300, 600):
-        longest = max(len(c.content) for c in passages_of(LONG, parents=True, child_max_chars=most).chunks)
+        longest = max(
+            len(c.content)
+            for c in passages_of(LONG, parents=True, child_max_chars=most).chunks
+        )
         assert most * 0.9 < longest <= most
 
 
 @experiment("chunking.child_overlap_chars")
 def _(*_):
     for overlap in (0, 100):
-        first, second = passages_of(LONG, parents=True, child_overlap_chars=overlap).chunks[:2]
-        assert bool(set(first.content.split()) & set(second.content.split())) == bool(overlap)
+        first, second = passages_of(
+            LONG, parents=True, child_overlap_chars=overlap
+        ).chunks[:2]
+        assert bool(set(first.content.split()) & set(second.content.split())) == bool(
+            overlap
+        )
 
 
 def words_score(found: Found, lane: str = "words") -> float:
-    scores = [item.score for result in found.results for item in result.evidence if item.lane == lane]
+    scores = [
+        item.score
+        for result in found.results
+        for item in result.evidence
+        if item.lane == lane
+    ]
     return max(scores, default=0.0)
 
 
@@ -931,7 +1174,12 @@ def weigh_code_field(field: str) -> None:
         others = {f"fields__{name}": 0 for name in CODE_FIELD_FILES if name != field}
         files = CODE_FIELD_FILES[field] | {"b.md": "something else"}
         none, some, much = (
-            words_score(make(files, **others, **{f"fields__{field}": weight}).search("zebra_skin"), "code")
+            words_score(
+                make(files, **others, **{f"fields__{field}": weight}).search(
+                    "zebra_skin"
+                ),
+                "code",
+            )
             for weight in (0, 1, 9)
         )
         assert none == 0 < some < much
@@ -960,7 +1208,8 @@ def weigh_field(field: str) -> None:
         """R002-130, C47: the weights are configurable; none gives nothing, more gives more."""
         files = {"a.md": FIELD_TEXTS[field], "b.md": "something else"}
         none, some, much = (
-            words_score(make(files, **{f"fields__{field}": weight}).search("zebra")) for weight in (0, 1, 9)
+            words_score(make(files, **{f"fields__{field}": weight}).search("zebra"))
+            for weight in (0, 1, 9)
         )
         assert none < some < much
         if field not in ("headers",):  # a heading's words are in the passage as well
@@ -983,7 +1232,10 @@ def _(make, folder):
 def _(make, _):
     files = {"small.md": "grass", "large.md": "grass " * 100}
     for most, expected in ((10**18, 2), (100, 1)):
-        assert len(make(files, index__max_file_bytes=most).search("grass").results) == expected
+        assert (
+            len(make(files, index__max_file_bytes=most).search("grass").results)
+            == expected
+        )
 
 
 @experiment("index.lock_timeout")
@@ -1048,7 +1300,13 @@ class Listening:
         self.calls: list[bool] = []
         self.said: list[Said] = []
         settings, called = corpus.settings, lambda sure: self.calls.append(sure) or 0.0
-        self.watcher = Watcher(corpus.root, corpus.directory, lambda: settings, called, say=self.said.append)
+        self.watcher = Watcher(
+            corpus.root,
+            corpus.directory,
+            lambda: settings,
+            called,
+            say=self.said.append,
+        )
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -1070,13 +1328,18 @@ def _(make, _):
 def _(make, _):
     """What has no room in it is skipped; in full in tests/contract/test_limits.py."""
     large = {"a.md": "# A" + "\n" * 1_700_000}
-    skipped = [make(large, index__memory_mb=size).status().skipped for size in (64, 200)]
+    skipped = [
+        make(large, index__memory_mb=size).status().skipped for size in (64, 200)
+    ]
     assert [len(each) for each in skipped] == [1, 0]
 
 
 @experiment("watch.debounce_ms")
 def _(make, _):
-    with watchers(make, {"watch__debounce_ms": 0}, {"watch__debounce_ms": 60_000}) as (hasty, patient):
+    with watchers(make, {"watch__debounce_ms": 0}, {"watch__debounce_ms": 60_000}) as (
+        hasty,
+        patient,
+    ):
         for each in (patient, hasty):
             write_files(each.root, {"new.md": "grass"})
         wait_until(lambda: patient.watcher.knows_more)
@@ -1086,7 +1349,10 @@ def _(make, _):
 
 @experiment("watch.poll")
 def _(make, _):
-    with watchers(make, {"watch__poll": False}, {"watch__poll": True}) as (told, looking):
+    with watchers(make, {"watch__poll": False}, {"watch__poll": True}) as (
+        told,
+        looking,
+    ):
         assert [said.state for said in told.said] == ["watching"]
         assert [said.state for said in looking.said] == ["polling"]
         wait_until(lambda: looking.calls[1:] == [False])
@@ -1096,7 +1362,9 @@ def _(make, _):
 @experiment("watch.poll_ms")
 def _(make, _):
     usual = {"watch__poll": True}
-    with watchers(make, usual | {"watch__poll_ms": 100}, usual | {"watch__poll_ms": 3_600_000}) as (
+    with watchers(
+        make, usual | {"watch__poll_ms": 100}, usual | {"watch__poll_ms": 3_600_000}
+    ) as (
         often,
         seldom,
     ):
@@ -1107,7 +1375,10 @@ def _(make, _):
 
 @experiment("watch.sweep_seconds")
 def _(make, _):
-    with watchers(make, {"watch__sweep_seconds": 1}, {"watch__sweep_seconds": 0}) as (often, never):
+    with watchers(make, {"watch__sweep_seconds": 1}, {"watch__sweep_seconds": 0}) as (
+        often,
+        never,
+    ):
         wait_until(lambda: len(often.calls) > 2)
         assert set(often.calls) == {True}
         assert never.calls == [True]
@@ -1115,10 +1386,16 @@ def _(make, _):
 
 @experiment("model.name")
 def _(make, _):
-    assert lanes(make(ANIMALS, model__name="hashing").search("grass")) == {"meaning", "words"}
+    assert lanes(make(ANIMALS, model__name="hashing").search("grass")) == {
+        "meaning",
+        "words",
+    }
     wordy = make(ANIMALS, model__name="none")
     assert lanes(wordy.search("grass")) == {"words"}
-    with pytest.raises(IndexMismatch), Corpus(wordy.root, wordy.directory, settings_of(wordy.root)) as other:
+    with (
+        pytest.raises(IndexMismatch),
+        Corpus(wordy.root, wordy.directory, settings_of(wordy.root)) as other,
+    ):
         other.search("grass")
 
 
@@ -1126,7 +1403,7 @@ def _(make, _):
 def _(make, _):
     """As many texts are embedded at the same time as there are threads, and no more."""
     from tamis.models import granite
-    from tamis.models.embed import worker_threads
+    from tamis.models.embedders import worker_threads
     from tamis.models.encoder import Encoder
 
     class Tokens:
@@ -1144,13 +1421,29 @@ def _(make, _):
             barrier.wait()
             return np.array([1.0, 0.0], np.float32)
 
-        return Encoder("granite", "toy", 2, (0.5, 1.0), None, Toy(), forward, worker_threads(threads))
+        return Encoder(
+            "granite",
+            "toy",
+            2,
+            (0.5, 1.0),
+            None,
+            Toy(),
+            forward,
+            worker_threads(threads),
+        )
 
     for threads, kept in ((1, 0), (3, 0), (1, 500), (3, 500)):
         seen: set[str] = set()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(granite, "load", lambda asked, seen=seen: embedder(asked, asked, seen))
-            make(ANIMALS, model__name="granite", model__threads=threads, model__cache_mb=kept)
+            patch.setattr(
+                granite, "load", lambda asked, seen=seen: embedder(asked, asked, seen)
+            )
+            make(
+                ANIMALS,
+                model__name="granite",
+                model__threads=threads,
+                model__cache_mb=kept,
+            )
             shutil.rmtree(cache_folder(os.environ), ignore_errors=True)
         assert len(seen) == threads
 
@@ -1183,27 +1476,39 @@ def _(make, _):
     """R001-059, C22."""
     files = ANIMALS | {"build/out.md": "grass", ".hidden.md": "grass"}
     for switch, expected in ((True, 3), (False, 5)):
-        assert make(files, ignore__default_exclusions=switch).status().index.documents == expected
+        assert (
+            make(files, ignore__default_exclusions=switch).status().index.documents
+            == expected
+        )
 
 
 @experiment("ignore.file")
 def _(make, _):
     """R001-058."""
-    files = ANIMALS | {".graphragignore": "cow.md\n", "my.ignore": "horse.md\nsheep.md\nmy.ignore\n"}
+    files = ANIMALS | {
+        ".graphragignore": "cow.md\n",
+        "my.ignore": "horse.md\nsheep.md\nmy.ignore\n",
+    }
     assert "cow.md" not in paths(make(files).search("grass"))
     assert paths(make(files, ignore__file="my.ignore").search("grass")) == ["cow.md"]
 
 
 @experiment("ignore.patterns")
 def _(make, _):
-    assert paths(make(ANIMALS, ignore__patterns=["cow.md", "h*"]).search("grass")) == ["sheep.md"]
+    assert paths(make(ANIMALS, ignore__patterns=["cow.md", "h*"]).search("grass")) == [
+        "sheep.md"
+    ]
     assert len(make(ANIMALS, ignore__patterns=[]).search("grass").results) == 3
 
 
 @experiment("archive.index")
 def _(make, _):
     """C17: archived files are indexed and hidden, or, when told so, not indexed at all."""
-    files = {"archive/a.md": "grass", ".archive/b.md": "grass too", "c.md": "grass three"}
+    files = {
+        "archive/a.md": "grass",
+        ".archive/b.md": "grass too",
+        "c.md": "grass three",
+    }
     shown = make(files).search("grass", exclude_archived=False)
     assert {result.path for result in shown.results} == set(files)
     without = make(files, archive__index=False).search("grass", exclude_archived=False)
@@ -1213,7 +1518,11 @@ def _(make, _):
 @experiment("archive.folder_penalty", "archive.file_penalty")
 def _(make, _):
     """R001-047, R001-048: each factor on its own kind of archived file, the smaller where both apply."""
-    files = {"archive/a.md": "grass", "b.md.old": "grass too", "archive/c.old": "grass three"}
+    files = {
+        "archive/a.md": "grass",
+        "b.md.old": "grass too",
+        "archive/c.old": "grass three",
+    }
     corpus = make(files, archive__folder_penalty=0.25, archive__file_penalty=0.75)
     found = corpus.search("grass", exclude_archived=False)
     assert {result.path: result.boosts for result in found.results} == {
@@ -1222,16 +1531,25 @@ def _(make, _):
         "archive/c.old": {"archive": 0.25},
     }
     plain = make(files, archive__folder_penalty=1, archive__file_penalty=1)
-    full = {result.path: result for result in plain.search("grass", exclude_archived=False).results}
+    full = {
+        result.path: result
+        for result in plain.search("grass", exclude_archived=False).results
+    }
     for result in found.results:
         assert full[result.path].boosts == {}
-        assert result.raw_score == pytest.approx(full[result.path].raw_score * result.boosts["archive"])
+        assert result.raw_score == pytest.approx(
+            full[result.path].raw_score * result.boosts["archive"]
+        )
 
 
 @experiment("archive.patterns")
 def _(make, _):
     """R001-060, C23."""
-    files = {"now.md": "grass", "attic/then.md": "grass too", "archive/old.md": "grass three"}
+    files = {
+        "now.md": "grass",
+        "attic/then.md": "grass too",
+        "archive/old.md": "grass three",
+    }
     assert set(paths(make(files).search("grass"))) == {"now.md", "attic/then.md"}
     assert set(paths(make(files, archive__patterns=["attic/"]).search("grass"))) == {
         "now.md",
@@ -1273,14 +1591,22 @@ def _(_, folder):
         ("hybrid", 0.2): 1,
     }
     for (way, share), scanned in ways.items():
-        found = in_a_workspace(folder, search__workspace_filtering=way, search__fallback_threshold=share)
+        found = in_a_workspace(
+            folder, search__workspace_filtering=way, search__fallback_threshold=share
+        )
         assert paths(found) == ["docs/api/a.md"]
         assert found.stats["scanned_chunks"] == scanned
 
 
-EXPANDING = {"search__query_expansion_enabled": True, "search__query_expansion_threshold": -1.0}
+EXPANDING = {
+    "search__query_expansion_enabled": True,
+    "search__query_expansion_threshold": -1.0,
+}
 COMMON = {
-    **{f"{n}.md": f"retry policy and backoff {'jitter' if n < 3 else 'delays'} {n}\n" for n in range(5)},
+    **{
+        f"{n}.md": f"retry policy and backoff {'jitter' if n < 3 else 'delays'} {n}\n"
+        for n in range(5)
+    },
     "once.md": "retried zigzag\n",
 }
 
@@ -1299,9 +1625,13 @@ def _(make, _):
 def _(make, _):
     """R002-036."""
     for most in (1, 2):
-        few = make(COMMON, **EXPANDING, search__query_expansion_top_k=most).search("retry")
+        few = make(COMMON, **EXPANDING, search__query_expansion_top_k=most).search(
+            "retry"
+        )
         assert len(few.expansion) == most
-    near = make(COMMON, **EXPANDING | {"search__query_expansion_threshold": 0.999}).search("retry")
+    near = make(
+        COMMON, **EXPANDING | {"search__query_expansion_threshold": 0.999}
+    ).search("retry")
     assert near.expansion == ()
 
 
@@ -1314,10 +1644,15 @@ def _(make, _):
         (2, {"policy", "backoff", "jitter", "delays"}),
         (3, {"policy", "backoff", "jitter"}),
     ):
-        found = make(COMMON, **ten, search__query_expansion_min_frequency=floor).search("retry")
+        found = make(COMMON, **ten, search__query_expansion_min_frequency=floor).search(
+            "retry"
+        )
         assert set(found.expansion) == expected
     found = make(COMMON, **ten, search__query_expansion_max_terms=3).search("retry")
-    assert set(found.expansion) == {"policy", "backoff"}  # and retry, which is there already
+    assert set(found.expansion) == {
+        "policy",
+        "backoff",
+    }  # and retry, which is there already
 
 
 @experiment("search.query_expansion_keywords")
@@ -1325,10 +1660,14 @@ def _(make, _):
     """R002-033: the words lane may have the terms, too, for less."""
     files = COMMON | {"other.md": "backoff alone, backoff again\n"}
     for weight in (0, 0.5):
-        found = make(files, **EXPANDING, search__query_expansion_keywords=weight).search("retry", limit=20)
+        found = make(
+            files, **EXPANDING, search__query_expansion_keywords=weight
+        ).search("retry", limit=20)
         assert "backoff" in found.expansion
         other = next(result for result in found.results if result.path == "other.md")
-        assert ("words" in {evidence.lane for evidence in other.evidence}) is bool(weight)
+        assert ("words" in {evidence.lane for evidence in other.evidence}) is bool(
+            weight
+        )
 
 
 @experiment("search.synonyms", "search.synonym_weight")
@@ -1338,7 +1677,9 @@ def _(make, _):
     alone = {"search__semantic_weight": 0.0}
     assert paths(make(files, **alone).search("repo")) == []
     some, more = (
-        make(files, **alone, search__synonyms="software", search__synonym_weight=weight).search("repo")
+        make(
+            files, **alone, search__synonyms="software", search__synonym_weight=weight
+        ).search("repo")
         for weight in (0.3, 0.6)
     )
     assert (paths(some), some.synonyms) == (["a.md"], ("repository",))
@@ -1353,12 +1694,17 @@ def _(make, folder):
     own = make(files, search__synonyms="software", search__synonyms_file="own.txt")
     assert own.search("hay").synonyms == ("grass",)
     with pytest.raises(BadSetting, match="is no WordNet dictionary"):
-        make(files, search__synonyms="wordnet", search__wordnet_directory=str(folder)).search("hay")
+        make(
+            files, search__synonyms="wordnet", search__wordnet_directory=str(folder)
+        ).search("hay")
 
 
 @experiment("server.max_tokens")
 def _(_, folder):
-    sizes = [len(served.text(over(folder, server__max_tokens=most), query="grass")) for most in (200, 2000)]
+    sizes = [
+        len(served.text(over(folder, server__max_tokens=most), query="grass"))
+        for most in (200, 2000)
+    ]
     assert sizes[0] <= 800 < sizes[1]
 
 
@@ -1366,9 +1712,15 @@ def _(_, folder):
 def _(_, folder):
     """A call that is out of time is an error, at once; its thread ends by itself."""
     desk = served.desk_of(
-        folder / "many", MANY, indexed=False, server__deadline=0.1, server__budget_ms=60_000
+        folder / "many",
+        MANY,
+        indexed=False,
+        server__deadline=0.1,
+        server__budget_ms=60_000,
     )
-    assert "no answer within 0.1 s" in served.fault(desk, "query_documents", {"query": "grass"})
+    assert "no answer within 0.1 s" in served.fault(
+        desk, "query_documents", {"query": "grass"}
+    )
     desk.close()
     assert served.answer(over(folder, server__deadline=60), query="grass")["results"]
 
@@ -1377,7 +1729,9 @@ def _(_, folder):
 def _(_, folder):
     """How long a first call waits for the words of all files; it never waits for vectors."""
     for budget, is_whole in ((0, False), (60_000, True)):
-        desk = served.desk_of(folder / str(budget), MANY, indexed=False, server__budget_ms=budget)
+        desk = served.desk_of(
+            folder / str(budget), MANY, indexed=False, server__budget_ms=budget
+        )
         freshness = served.answer(desk, query="grass")["freshness"]
         assert (freshness["as_of"] is not None) is is_whole
         desk.close()
@@ -1389,7 +1743,10 @@ MANY = {f"{n}.md": f"# {n}\n\ngrass {n}\n" * 50 for n in range(400)}
 @experiment("server.watch")
 def _(_, folder):
     """Without it, nobody holds the lock of whoever watches."""
-    desks = [served.desk_of(folder / str(on), ANIMALS, server__watch=on) for on in (False, True)]
+    desks = [
+        served.desk_of(folder / str(on), ANIMALS, server__watch=on)
+        for on in (False, True)
+    ]
     for desk in desks:
         served.answer(desk, query="grass")
     wait_until((folder / "True/.tamis/watch.lock").exists)
@@ -1410,8 +1767,13 @@ def _(_, folder):
 @experiment("server.editor")
 def _(_, folder):
     """Which address the page opens a file with; a checkout chooses among those that editors listen for."""
-    opened = {name: Site(over(folder, server__editor=name)) for name in ("vscode", "zed", "none")}
-    told = {name: site.get("/status")["server"]["editor"] for name, site in opened.items()}
+    opened = {
+        name: Site(over(folder, server__editor=name))
+        for name in ("vscode", "zed", "none")
+    }
+    told = {
+        name: site.get("/status")["server"]["editor"] for name, site in opened.items()
+    }
     assert [told[name].partition(":")[0] for name in told] == ["vscode", "zed", ""]
     for site in opened.values():
         site.close()
@@ -1421,14 +1783,22 @@ def _(_, folder):
 
 def over(folder: Path, **flags: object) -> Desk:
     """A server over a folder with long passages."""
-    return served.desk_of(folder / "served", {"a.md": "# A\n\n" + "grass grows\n" * 100}, **flags)
+    return served.desk_of(
+        folder / "served", {"a.md": "# A\n\n" + "grass grows\n" * 100}, **flags
+    )
 
 
-@pytest.mark.parametrize("number", ["9" * 401, "-" + "9" * 401, "9" * 5_000, "0x" + "f" * 5_000])
-@pytest.mark.parametrize("name", ["search.semantic_weight", "search.rrf_k_constant", "index.max_file_bytes"])
+@pytest.mark.parametrize(
+    "number", ["9" * 401, "-" + "9" * 401, "9" * 5_000, "0x" + "f" * 5_000]
+)
+@pytest.mark.parametrize(
+    "name", ["search.semantic_weight", "search.rrf_k_constant", "index.max_file_bytes"]
+)
 def test_a_number_beyond_all_measure_is_refused(name, number, tmp_path):
     section, key = name.split(".")
-    (tmp_path / "tamis.toml").write_text(f"[{section}]\n{key} = {number}\n", encoding="utf-8")
+    (tmp_path / "tamis.toml").write_text(
+        f"[{section}]\n{key} = {number}\n", encoding="utf-8"
+    )
     with pytest.raises(BadSetting) as caught:
         load(tmp_path, {}, {"HOME": str(tmp_path)})
     assert "tamis.toml" in caught.value.message
@@ -1459,7 +1829,11 @@ def indexed_there(tmp_path: Path, **flags: Any) -> Iterator[tuple[FakeQdrant, Co
 
 def made(server: FakeQdrant) -> dict[str, Any]:
     """How the collection was asked for."""
-    return next(each.body for each in server.requests if each.method == "PUT" and each.path.count("/") == 2)
+    return next(
+        each.body
+        for each in server.requests
+        if each.method == "PUT" and each.path.count("/") == 2
+    )
 
 
 @experiment("engine.url")
@@ -1472,13 +1846,17 @@ def _(make, tmp_path):
 @experiment("engine.collection")
 def _(_, tmp_path):
     with indexed_there(tmp_path, engine__collection="ours") as (server, _):
-        assert [each.name for each in server.client.get_collections().collections] == ["ours"]
+        assert [each.name for each in server.client.get_collections().collections] == [
+            "ours"
+        ]
 
 
 @experiment("engine.root")
 def _(_, tmp_path):
     with indexed_there(tmp_path, engine__root="herd") as (server, _):
-        assert {each.payload["root"] for each in server.client.scroll("tamis")[0]} == {"herd"}
+        assert {each.payload["root"] for each in server.client.scroll("tamis")[0]} == {
+            "herd"
+        }
 
 
 @experiment("engine.timeout")
@@ -1487,7 +1865,7 @@ def _(_, tmp_path):
         indexed_there(tmp_path, engine__timeout=1) as (server, corpus),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("tamis.engine.qdrant.client._TRIES", 1)
+        patch.setattr("tamis.index.qdrant.client._TRIES", 1)
         server.fault = lambda _: "hang"
         with pytest.raises(EngineUnreachable):
             corpus.search("cow")
@@ -1498,8 +1876,12 @@ def _(_, tmp_path):
     for exact in (True, False):
         with indexed_there(tmp_path, engine__exact=exact) as (server, corpus):
             corpus.search("cow")
-            (asked, *_) = [each for each in server.requests if each.path.endswith("/query/batch")]
-            assert {each["params"]["exact"] for each in asked.body["searches"]} == {exact}
+            (asked, *_) = [
+                each for each in server.requests if each.path.endswith("/query/batch")
+            ]
+            assert {each["params"]["exact"] for each in asked.body["searches"]} == {
+                exact
+            }
             assert (asked.body["searches"][0]["with_vector"] == ["meaning"]) == exact
 
 
@@ -1512,7 +1894,11 @@ def _(_, tmp_path):
 @experiment("engine.replication")
 def _(_, tmp_path):
     with indexed_there(tmp_path, engine__replication=2) as (server, _):
-        assert made(server)["replication_factor"] == made(server)["write_consistency_factor"] == 2
+        assert (
+            made(server)["replication_factor"]
+            == made(server)["write_consistency_factor"]
+            == 2
+        )
 
 
 @experiment("engine.quantisation")
@@ -1529,5 +1915,9 @@ def _(_, tmp_path):
     for on_disk in (True, False):
         with indexed_there(tmp_path, engine__on_disk=on_disk) as (server, _):
             asked = made(server)
-            assert asked["on_disk_payload"] is asked["vectors"]["meaning"]["on_disk"] is on_disk
+            assert (
+                asked["on_disk_payload"]
+                is asked["vectors"]["meaning"]["on_disk"]
+                is on_disk
+            )
             assert asked["sparse_vectors"]["words"]["index"]["on_disk"] is on_disk

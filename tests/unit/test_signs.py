@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from conftest import write_files
-from tamis.ingest.git_files import repository_files
-from tamis.ingest.ignore import IgnoreOptions, open_rules
-from tamis.ingest.signs import Signs
+from tamis.gitignore.repository import repository_files
+from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.ingest.walk import folders
+from tamis.live.notices import Signs
 
 FILES = {
     "docs/a.md": "x",
@@ -33,7 +33,9 @@ def root(tmp_path: Path) -> Path:
 def is_sign(root: Path, path: str, known: tuple[str, ...] = ()) -> bool:
     rules = open_rules(root, IgnoreOptions())
     ignoring = str(root / ".graphragignore")
-    return Signs(root, rules, root / "idx", (ignoring, *known)).among([os.path.join(root, path)])
+    return Signs(root, rules, root / "idx", (ignoring, *known)).among(
+        [os.path.join(root, path)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,9 @@ def test_no_signs(root, path):
 
 
 def test_of_what_is_gone_it_is_not_known_what_it_was(root):
-    assert is_sign(root, "docs/build"), "a file of that name is not ignored; a folder would be"
+    assert is_sign(root, "docs/build"), (
+        "a file of that name is not ignored; a folder would be"
+    )
     (root / "docs/build").mkdir()
     assert not is_sign(root, "docs/build")
 
@@ -102,7 +106,8 @@ def test_files_elsewhere_that_matter(root, tmp_path):
 
 def test_watched_folders_are_those_that_a_walk_enters(root):
     places = sorted(
-        os.path.relpath(place, root) for place in folders(root, open_rules(root, IgnoreOptions()))
+        os.path.relpath(place, root)
+        for place in folders(root, open_rules(root, IgnoreOptions()))
     )
     assert places == [".", "docs"]
 
@@ -113,7 +118,10 @@ def test_folders_that_cannot_be_named_or_followed(root, tmp_path):
         os.mkdir(os.fsencode(root) + b"/dir\xfe")
     except OSError:
         pytest.skip("this file system has no such names")
-    places = {os.path.relpath(place, root) for place in folders(root, open_rules(root, IgnoreOptions()))}
+    places = {
+        os.path.relpath(place, root)
+        for place in folders(root, open_rules(root, IgnoreOptions()))
+    }
     assert places == {".", "docs"}
 
 

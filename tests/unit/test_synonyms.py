@@ -8,8 +8,16 @@ import pytest
 
 from conftest import write_files
 from tamis.errors import BadSetting
-from tamis.search.synonyms import NO_SYNONYMS, Synonyms, _software, grouped, parsed, simple
-from tamis.search.wordnet import WordNet, bisected
+from tamis.search.extras.synonyms import (
+    NO_SYNONYMS,
+    Synonyms,
+    WordNet,
+    _software,
+    bisected,
+    grouped,
+    parsed,
+    simple,
+)
 from tamis.settings import SearchSettings
 
 INSTALLED = Path("/usr/share/wordnet")
@@ -24,7 +32,12 @@ def of(root: Path = Path("/"), **flags: object) -> Synonyms:
 
 def test_synonym_expansion_basic():
     """R002-062, R002-063: 'authenticate user' gets synonyms."""
-    assert of(synonyms="software").words("authenticate user") == ("auth", "login", "signin", "account")
+    assert of(synonyms="software").words("authenticate user") == (
+        "auth",
+        "login",
+        "signin",
+        "account",
+    )
     assert "authentication" in of(synonyms="software").words("auth")
 
 
@@ -84,12 +97,16 @@ def test_a_users_own_table_comes_first(tmp_path):
 
 def test_a_users_own_table_needs_no_other(tmp_path):
     write_files(tmp_path, {"own.txt": "db, ledger\n"})
-    assert of(tmp_path, synonyms="off", synonyms_file="own.txt").words("db") == ("ledger",)
+    assert of(tmp_path, synonyms="off", synonyms_file="own.txt").words("db") == (
+        "ledger",
+    )
     with pytest.raises(BadSetting, match="cannot read"):
         of(tmp_path, synonyms="off", synonyms_file="gone.txt")
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "cannot read"), (b"\xff\xfe", "not UTF-8")])
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "cannot read"), (b"\xff\xfe", "not UTF-8")]
+)
 def test_a_table_that_cannot_be_read_is_a_fault(content, said, tmp_path):
     if content is not None:
         write_files(tmp_path, {"own.txt": content})
@@ -101,7 +118,12 @@ def test_a_table_that_cannot_be_read_is_a_fault(content, said, tmp_path):
 
 NOTICE = "  1 This is a notice, with the number of its line before it.  \n  2 It may say anything.  \n"
 SENSES = {
-    "noun": [["beast", "animal", "creature"], ["beast", "brute"], ["car", "motor_car"], ["walk", "stroll"]],
+    "noun": [
+        ["beast", "animal", "creature"],
+        ["beast", "brute"],
+        ["car", "motor_car"],
+        ["walk", "stroll"],
+    ],
     "verb": [["walk", "go_on_foot"], ["drive", "motor"], ["be", "exist"]],
     "adj": [["dead(p)", "lifeless"]],
     "adv": [],
@@ -117,9 +139,7 @@ def write_dictionary(folder: Path) -> Path:
             for word in words:
                 places.setdefault(word.partition("(")[0], []).append(len(data))
             listed = " ".join(f"{word} 0" for word in words)
-            data += (
-                f"{len(data):08} 03 {part[0]} {len(words):02x} {listed} 001 @ 00000000 n 0000 | a gloss  \n"
-            )
+            data += f"{len(data):08} 03 {part[0]} {len(words):02x} {listed} 001 @ 00000000 n 0000 | a gloss  \n"
         lines = [
             f"{word} {part[0]} {len(at)} 2 @ ~ {len(at)} 1 {' '.join(f'{place:08}' for place in at)}  \n"
             for word, at in sorted(places.items())
@@ -158,9 +178,13 @@ def test_of_wordnet_two_words_of_the_first_two_senses(tmp_path):
     both = of(tmp_path, synonyms="wordnet", wordnet_directory="dict")
     assert both.words("the beast!") == ("animal", "brute")
     assert both.words("car") == ("motor car",)
-    assert both.words("walking") == (), "`go on foot` has a word that nobody searches for"
+    assert both.words("walking") == (), (
+        "`go on foot` has a word that nobody searches for"
+    )
     assert both.words("beast cars") == ("animal", "brute", "motor car")
-    assert "authentication" in both.words("auth"), "the table of the trade is part of it"
+    assert "authentication" in both.words("auth"), (
+        "the table of the trade is part of it"
+    )
 
 
 def test_every_line_of_an_index_is_found(dictionary):
@@ -186,7 +210,9 @@ def test_every_line_of_an_index_is_found(dictionary):
         ("data.noun", "something else entirely\n" * 9, "not in WordNet's form"),
     ],
 )
-def test_files_that_are_no_dictionary_are_a_fault_that_names_them(file, content, said, tmp_path):
+def test_files_that_are_no_dictionary_are_a_fault_that_names_them(
+    file, content, said, tmp_path
+):
     folder = write_dictionary(tmp_path)
     (folder / file).unlink()
     if content is not None:
@@ -196,14 +222,22 @@ def test_files_that_are_no_dictionary_are_a_fault_that_names_them(file, content,
     assert "wordnet-base" in caught.value.hint
 
 
-@pytest.mark.skipif(not (INSTALLED / "index.noun").exists(), reason="WordNet is not installed")
+@pytest.mark.skipif(
+    not (INSTALLED / "index.noun").exists(), reason="WordNet is not installed"
+)
 def test_the_installed_dictionary_says_what_wordnets_own_program_says():
     """The oracle is `wn`, which comes with the same package."""
     program = shutil.which("wn")
     if program is None:
         pytest.skip("WordNet's own program is not installed")
     for word in ("car", "user", "error", "request", "zymurgy", "a", "network"):
-        said = subprocess.run([program, word, "-synsn"], capture_output=True, text=True).stdout.split("\n")
-        after = [said[at + 1] for at, line in enumerate(said) if line.startswith("Sense ")]
-        expected = [tuple(name.strip().lower() for name in line.split(", ")) for line in after]
+        said = subprocess.run(
+            [program, word, "-synsn"], capture_output=True, text=True
+        ).stdout.split("\n")
+        after = [
+            said[at + 1] for at, line in enumerate(said) if line.startswith("Sense ")
+        ]
+        expected = [
+            tuple(name.strip().lower() for name in line.split(", ")) for line in after
+        ]
         assert list(WordNet(INSTALLED).senses(word))[: len(expected)] == expected

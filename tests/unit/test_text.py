@@ -8,9 +8,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tamis.text import STOP_WORDS, _for_thread, content_hash, tag_name, text_hash, word_numbers, words
+from tamis.text.words import (
+    STOP_WORDS,
+    _for_thread,
+    content_hash,
+    tag_name,
+    text_hash,
+    word_numbers,
+    words,
+)
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 # The list as the seed prints it, in the seed's order.
 SEED_STOP_WORDS = [
@@ -130,26 +140,54 @@ def test_a_stop_word_is_no_term_in_any_case(word):
     [
         pytest.param("", [], id="nothing"),
         pytest.param("--- *** ...", [], id="punctuation"),
-        pytest.param("Running runs RUN", ["run", "run", "run"], id="stems, in order, repeated"),
-        pytest.param("connection connected connecting", ["connect"] * 3, id="Porter's own example"),
-        pytest.param("Café naïve RÉSUMÉ", ["cafe", "naiv", "resum"], id="accents fold, then stem"),
+        pytest.param(
+            "Running runs RUN", ["run", "run", "run"], id="stems, in order, repeated"
+        ),
+        pytest.param(
+            "connection connected connecting",
+            ["connect"] * 3,
+            id="Porter's own example",
+        ),
+        pytest.param(
+            "Café naïve RÉSUMÉ", ["cafe", "naiv", "resum"], id="accents fold, then stem"
+        ),
         pytest.param("Straße STRASSE", ["strass", "strass"], id="sharp s folds to ss"),
         pytest.param("x c 7 42", ["7", "42"], id="single letters go, digits stay"),
-        pytest.param("v2 3d 0xff", ["v2", "3d", "0xff"], id="letters with digits stay together"),
-        pytest.param("parse_json_data", ["pars", "json", "data"], id="underscores part"),
-        pytest.param("getUserById", ["getuserbyid"], id="humps do not: the code lane's business"),
-        pytest.param("e-mail, foo.bar/baz", ["mail", "foo", "bar", "baz"], id="other signs part"),
+        pytest.param(
+            "v2 3d 0xff", ["v2", "3d", "0xff"], id="letters with digits stay together"
+        ),
+        pytest.param(
+            "parse_json_data", ["pars", "json", "data"], id="underscores part"
+        ),
+        pytest.param(
+            "getUserById", ["getuserbyid"], id="humps do not: the code lane's business"
+        ),
+        pytest.param(
+            "e-mail, foo.bar/baz", ["mail", "foo", "bar", "baz"], id="other signs part"
+        ),
         pytest.param("東京都", ["東京", "京都"], id="Han in overlapping pairs"),
         pytest.param("東", ["東"], id="a Han character alone"),
         pytest.param("ひらがな", ["ひら", "らが", "がな"], id="kana in pairs"),
-        pytest.param("Python入門", ["python", "入門"], id="letters beside Han stay a word"),
-        pytest.param("東京tower見物", ["東京", "tower", "見物"], id="letters between Han"),
-        pytest.param("한국어 문서", ["한국어", "문서"], id="Hangul by blanks, composed"),
+        pytest.param(
+            "Python入門", ["python", "入門"], id="letters beside Han stay a word"
+        ),
+        pytest.param(
+            "東京tower見物", ["東京", "tower", "見物"], id="letters between Han"
+        ),
+        pytest.param(
+            "한국어 문서", ["한국어", "문서"], id="Hangul by blanks, composed"
+        ),
         pytest.param("Привет МИР", ["привет", "мир"], id="Cyrillic folds case"),
         pytest.param("Йод ёлка", ["иод", "елка"], id="Cyrillic accents fold"),
         pytest.param("Ελλάδα", ["ελλαδα"], id="Greek accents fold"),
-        pytest.param("ﬁle ① x²", ["file", "1", "x2"], id="ligatures and small figures unfold"),
-        pytest.param("５００㎒", ["500mhz"], id="wide figures, and a sign that unfolds to capitals"),
+        pytest.param(
+            "ﬁle ① x²", ["file", "1", "x2"], id="ligatures and small figures unfold"
+        ),
+        pytest.param(
+            "５００㎒",
+            ["500mhz"],
+            id="wide figures, and a sign that unfolds to capitals",
+        ),
     ],
 )
 def test_terms(text, terms):
@@ -158,7 +196,9 @@ def test_terms(text, terms):
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
-@pytest.mark.parametrize("text", ["Crème brûlée", "한국어", "がぎぐ", "Йога", "Việt Nam"])
+@pytest.mark.parametrize(
+    "text", ["Crème brûlée", "한국어", "がぎぐ", "Йога", "Việt Nam"]
+)
 def test_every_normal_form_gives_the_same_terms(text, form):
     """What a keyboard, a file system and a browser write differently is one word."""
     assert words(unicodedata.normalize(form, text)) == words(text)
@@ -194,7 +234,9 @@ def test_terms_of_two_texts_side_by_side_are_the_terms_of_both(first, second):
 @given(TEXTS)
 def test_case_does_not_matter(text):
     """Capitals of every script that has a capital for each small letter."""
-    simple = "".join(c for c in text if c.lower().upper() == c.upper() and len(c.upper()) == 1)
+    simple = "".join(
+        c for c in text if c.lower().upper() == c.upper() and len(c.upper()) == 1
+    )
     assert words(simple.upper()) == words(simple.lower())
 
 
@@ -213,7 +255,9 @@ def test_threads_tokenize_alike():
     text = "connections running authentication 東京都 café " * 50
     expected = words(text)
     found: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: found.append(words(text))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(words(text))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -241,7 +285,9 @@ def test_text_hash_sees_no_white_space_but_everything_else(one, other, same):
 def test_text_hash_is_blake2b():
     """C73: no MD5, so it works where that is switched off."""
     assert text_hash(" a\n b ") == hashlib.blake2b(b"a b", digest_size=16).digest()
-    assert content_hash(b" a\n b ") == hashlib.blake2b(b" a\n b ", digest_size=16).digest()
+    assert (
+        content_hash(b" a\n b ") == hashlib.blake2b(b" a\n b ", digest_size=16).digest()
+    )
 
 
 @LAW

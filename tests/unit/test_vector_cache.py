@@ -53,7 +53,10 @@ def test_what_was_embedded_is_not_embedded_again(cache):
 
 def test_questions_and_nothing_are_not_looked_up(cache, tmp_path):
     cached = CachedEmbedder(Model(), cache)
-    assert cached.embed_query("a").tobytes() == HashingEmbedder().embed_query("a").tobytes()
+    assert (
+        cached.embed_query("a").tobytes()
+        == HashingEmbedder().embed_query("a").tobytes()
+    )
     assert cached.embed_passages([]).shape == (0, 256)
     assert not (tmp_path / "cache").exists(), "nothing is opened until it is needed"
 
@@ -64,7 +67,9 @@ def test_another_model_is_another_vector(cache):
     CachedEmbedder(two, cache).embed_passages(["a"])
     assert two.read == ["a"]
     assert key_of("a", "bc") != key_of("ab", "c")
-    assert key_of("one", "\ud800") != key_of("one", "?"), "half a character is a text, too"
+    assert key_of("one", "\ud800") != key_of("one", "?"), (
+        "half a character is a text, too"
+    )
 
 
 def test_a_vector_of_another_length_is_none(cache):
@@ -89,7 +94,9 @@ def test_it_takes_no_more_than_it_may(cache, tmp_path, monkeypatch):
     for start in range(0, 3_000, 100):
         day = next(days)
         monkeypatch.setattr("tamis.models.cache.today", lambda day=day: day)
-        cached.embed_passages([f"text {number}" for number in range(start, start + 100)])
+        cached.embed_passages(
+            [f"text {number}" for number in range(start, start + 100)]
+        )
         cached.embed_passages(["text 0"])  # used every day
     cache.close()
     assert (tmp_path / "cache" / "vectors.db").stat().st_size < 1.2 * MEGABYTE
@@ -98,7 +105,9 @@ def test_it_takes_no_more_than_it_may(cache, tmp_path, monkeypatch):
     assert model.read == ["text 5"], "what was not used for the longest time has gone"
 
 
-@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000]
+)
 def test_a_damaged_file_is_thrown_away(tmp_path, content):
     write_files(tmp_path, {"cache/vectors.db": content})
     broken = VectorCache(tmp_path / "cache", MEGABYTE)
@@ -150,14 +159,19 @@ def embed(folder: Path, number: int) -> None:
     cache = VectorCache(folder, MEGABYTE)
     cached = CachedEmbedder(Model(), cache)
     for start in range(0, 40, 4):
-        cached.embed_passages([f"text {(number * 10 + start + at) % 50}" for at in range(4)])
+        cached.embed_passages(
+            [f"text {(number * 10 + start + at) % 50}" for at in range(4)]
+        )
     cache.close()
     os._exit(1 if cache.fault else 0)
 
 
 def test_several_processes_at_once(tmp_path):
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=embed, args=(tmp_path / "cache", number)) for number in range(4)]
+    processes = [
+        context.Process(target=embed, args=(tmp_path / "cache", number))
+        for number in range(4)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -172,9 +186,11 @@ def test_several_processes_at_once(tmp_path):
 
 
 def corpus_over(root: Path, model: Model, monkeypatch, **flags: object) -> Corpus:
-    monkeypatch.setattr("tamis.models.loaded.load_embedder", lambda *_: model)
+    monkeypatch.setattr("tamis.models.loading.load_embedder", lambda *_: model)
     settings = test_settings(root, model__name="granite", **flags)
-    return Corpus(root.resolve(), index_directory(root.resolve(), settings, None), settings)
+    return Corpus(
+        root.resolve(), index_directory(root.resolve(), settings, None), settings
+    )
 
 
 FILES = {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta"}
@@ -183,11 +199,16 @@ FILES = {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta"}
 def test_two_roots_share_it_and_a_rebuild_embeds_nothing(tmp_path, monkeypatch):
     model = Model()
     for name in ("one", "two"):
-        with corpus_over(write_files(tmp_path / name, FILES), model, monkeypatch) as corpus:
+        with corpus_over(
+            write_files(tmp_path / name, FILES), model, monkeypatch
+        ) as corpus:
             corpus.refresh()
             assert corpus.rebuild().warnings == ()
             assert corpus.search("alpha").results[0].path == "a.md"
-    assert [text for text in model.read if text != "alpha"] == ["A\n\n# A\n\nalpha", "B\n\n# B\n\nbeta"]
+    assert [text for text in model.read if text != "alpha"] == [
+        "A\n\n# A\n\nalpha",
+        "B\n\n# B\n\nbeta",
+    ]
 
 
 def test_it_can_be_turned_off(tmp_path, monkeypatch):
@@ -202,8 +223,13 @@ def test_it_can_be_turned_off(tmp_path, monkeypatch):
 
 
 def test_what_is_wrong_with_it_is_said_with_the_report(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(write_files(tmp_path, {"no/folder": ""}) / "no" / "folder"))
-    with corpus_over(write_files(tmp_path / "root", FILES), Model(), monkeypatch) as corpus:
+    monkeypatch.setenv(
+        "XDG_CACHE_HOME",
+        str(write_files(tmp_path, {"no/folder": ""}) / "no" / "folder"),
+    )
+    with corpus_over(
+        write_files(tmp_path / "root", FILES), Model(), monkeypatch
+    ) as corpus:
         report = corpus.refresh()
     assert report.indexed == 2
     assert any("vectors are not kept" in warning for warning in report.warnings)

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import write_files
 from tamis.errors import BadFolder
-from tamis.ingest.ignore import IgnoreOptions, open_rules
+from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.ingest.walk import Entry, checked_root, stamps, walk
 from tamis.model import Skipped
 
@@ -17,7 +17,9 @@ UNPRIVILEGED = pytest.mark.skipif(os.geteuid() == 0, reason="root may read every
 
 
 def walked(root: Path, options: IgnoreOptions | None = None) -> list[Entry | Skipped]:
-    return list(walk(root, open_rules(root, options or IgnoreOptions()), lambda warning: None))
+    return list(
+        walk(root, open_rules(root, options or IgnoreOptions()), lambda warning: None)
+    )
 
 
 def files(root: Path) -> list[str]:
@@ -25,11 +27,15 @@ def files(root: Path) -> list[str]:
 
 
 def skipped(root: Path) -> dict[str, str]:
-    return {item.path: item.reason for item in walked(root) if isinstance(item, Skipped)}
+    return {
+        item.path: item.reason for item in walked(root) if isinstance(item, Skipped)
+    }
 
 
 def test_every_file_once_with_what_the_system_says_of_it(tmp_path):
-    write_files(tmp_path, {"b.md": "12345", "a/c.md": "1", "a/b/d.py": "", "empty.md": ""})
+    write_files(
+        tmp_path, {"b.md": "12345", "a/c.md": "1", "a/b/d.py": "", "empty.md": ""}
+    )
     (tmp_path / "no files here").mkdir()
     found = {item.path: item for item in walked(tmp_path)}
     assert set(found) == {"b.md", "a/c.md", "a/b/d.py", "empty.md"}
@@ -49,15 +55,33 @@ def test_order_is_by_name_folder_by_folder(tmp_path):
     """The same on every machine: names compare by code point, a folder's content stands in its place."""
     write_files(
         tmp_path,
-        dict.fromkeys(["b.md", "B.md", "a/z.md", "a/a.md", "a.md", "é.md", "a-b.md", "10", "9"], "x"),
+        dict.fromkeys(
+            ["b.md", "B.md", "a/z.md", "a/a.md", "a.md", "é.md", "a-b.md", "10", "9"],
+            "x",
+        ),
     )
-    assert files(tmp_path) == ["10", "9", "B.md", "a/a.md", "a/z.md", "a-b.md", "a.md", "b.md", "é.md"]
+    assert files(tmp_path) == [
+        "10",
+        "9",
+        "B.md",
+        "a/a.md",
+        "a/z.md",
+        "a-b.md",
+        "a.md",
+        "b.md",
+        "é.md",
+    ]
 
 
 def test_an_ignored_folder_is_one_entry(tmp_path):
     """R001-023, C19: pruned, not visited."""
-    write_files(tmp_path, {"node_modules/a/b.md": "x", "node_modules/c.md": "x", "keep.md": "x"})
-    write_files(tmp_path, {"docs/.gitignore": "*.log\nout/\n", "docs/x.log": "x", "docs/out/y.md": "x"})
+    write_files(
+        tmp_path, {"node_modules/a/b.md": "x", "node_modules/c.md": "x", "keep.md": "x"}
+    )
+    write_files(
+        tmp_path,
+        {"docs/.gitignore": "*.log\nout/\n", "docs/x.log": "x", "docs/out/y.md": "x"},
+    )
     items = [item for item in walked(tmp_path) if isinstance(item, Skipped)]
     assert [(item.path, item.reason) for item in items] == [
         ("docs/.gitignore", "ignored"),
@@ -75,7 +99,12 @@ def test_an_ignored_folder_is_one_entry(tmp_path):
 def test_version_control_is_never_walked(name, tmp_path):
     """R001-014: not even when every rule is switched off or asks for it."""
     write_files(
-        tmp_path, {f"{name}/config.md": "x", f"sub/{name}/config.md": "x", ".gitignore": f"!{name}\n"}
+        tmp_path,
+        {
+            f"{name}/config.md": "x",
+            f"sub/{name}/config.md": "x",
+            ".gitignore": f"!{name}\n",
+        },
     )
     options = IgnoreOptions(default_exclusions=False, extra=(f"!{name}/", f"!{name}"))
     found = [item.path for item in walked(tmp_path, options) if isinstance(item, Entry)]
@@ -83,8 +112,12 @@ def test_version_control_is_never_walked(name, tmp_path):
 
 
 def test_our_own_folder_is_never_walked_and_never_mentioned(tmp_path):
-    write_files(tmp_path, {".tamis/index.md": "x", "sub/.tamis/index.md": "x", "a.md": "x"})
-    items = walked(tmp_path, IgnoreOptions(default_exclusions=False, extra=("!.tamis/",)))
+    write_files(
+        tmp_path, {".tamis/index.md": "x", "sub/.tamis/index.md": "x", "a.md": "x"}
+    )
+    items = walked(
+        tmp_path, IgnoreOptions(default_exclusions=False, extra=("!.tamis/",))
+    )
     assert [item.path for item in items] == ["a.md"]
 
 
@@ -131,7 +164,10 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path):
         os.fchdir(here)
         os.close(here)
         address.close()
-    assert skipped(tmp_path) == {"pipe.md": "not a regular file", "socket.md": "not a regular file"}
+    assert skipped(tmp_path) == {
+        "pipe.md": "not a regular file",
+        "socket.md": "not a regular file",
+    }
 
 
 def test_names_that_are_no_text(tmp_path):
@@ -153,7 +189,15 @@ def test_names_that_are_no_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["new\nline.md", "tab\t.md", " blank .md", "back\\slash.md", "-dash.md", "e\u0301.md"]
+    "name",
+    [
+        "new\nline.md",
+        "tab\t.md",
+        " blank .md",
+        "back\\slash.md",
+        "-dash.md",
+        "e\u0301.md",
+    ],
 )
 def test_odd_names_are_names(name, tmp_path):
     write_files(tmp_path, {name: "x"})
@@ -194,8 +238,14 @@ def test_folders_deeper_than_python_calls(tmp_path):
     ],
 )
 def test_a_time_fits_the_store(nanoseconds, stored):
-    for modified, changed in ((nanoseconds, 5), (5, nanoseconds), (nanoseconds, nanoseconds)):
-        status = SimpleNamespace(st_size=7, st_mtime_ns=modified, st_ctime_ns=changed, st_ino=8)
+    for modified, changed in (
+        (nanoseconds, 5),
+        (5, nanoseconds),
+        (nanoseconds, nanoseconds),
+    ):
+        status = SimpleNamespace(
+            st_size=7, st_mtime_ns=modified, st_ctime_ns=changed, st_ino=8
+        )
         kept = {nanoseconds: stored, 5: 5}
         assert stamps(status) == (7, kept[modified], kept[changed], 8)
 
@@ -223,18 +273,29 @@ def test_a_folder_that_vanishes_under_way(tmp_path):
     (tmp_path / "b" / "y.md").unlink()
     (tmp_path / "b").rmdir()
     rest = list(items)
-    assert [item.path for item in (first, *rest) if isinstance(item, Entry)] == ["a/x.md", "c.md"]
-    assert [(item.path, item.reason) for item in rest if isinstance(item, Skipped)] == [("b/", "unreadable")]
+    assert [item.path for item in (first, *rest) if isinstance(item, Entry)] == [
+        "a/x.md",
+        "c.md",
+    ]
+    assert [(item.path, item.reason) for item in rest if isinstance(item, Skipped)] == [
+        ("b/", "unreadable")
+    ]
 
 
 def test_an_ignore_file_that_cannot_be_used_is_said_once(tmp_path):
     """R001-020: no bad ignore file is a silence, wherever in the tree it stands."""
-    root = write_files(tmp_path / "root", {"docs/a.md": "x", "docs/deep/b.md": "x", "c.md": "x"})
+    root = write_files(
+        tmp_path / "root", {"docs/a.md": "x", "docs/deep/b.md": "x", "c.md": "x"}
+    )
     secret = write_files(tmp_path, {"secret": "*.md\n"}) / "secret"
     (root / "docs" / ".gitignore").symlink_to(secret)
     warnings: list[str] = []
     found = list(walk(root, open_rules(root, IgnoreOptions()), warnings.append))
-    assert [item.path for item in found if isinstance(item, Entry)] == ["c.md", "docs/a.md", "docs/deep/b.md"]
+    assert [item.path for item in found if isinstance(item, Entry)] == [
+        "c.md",
+        "docs/a.md",
+        "docs/deep/b.md",
+    ]
     assert len(warnings) == 1
     assert "docs/.gitignore" in warnings[0]
 
@@ -246,7 +307,10 @@ def test_a_root_is_a_folder_without_links(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert checked_root(tmp_path / "link") == (tmp_path / "real").resolve()
-    assert checked_root(str(tmp_path / "real" / ".." / "real")) == (tmp_path / "real").resolve()
+    assert (
+        checked_root(str(tmp_path / "real" / ".." / "real"))
+        == (tmp_path / "real").resolve()
+    )
 
 
 def test_what_is_no_root(tmp_path):
@@ -279,16 +343,21 @@ def test_a_root_below_a_folder_that_may_not_be_entered(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")]
+    "error",
+    [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")],
 )
-def test_whatever_the_system_says_of_a_root_is_a_fault_of_ours(error, tmp_path, monkeypatch):
+def test_whatever_the_system_says_of_a_root_is_a_fault_of_ours(
+    error, tmp_path, monkeypatch
+):
     """As above, for whoever may enter every folder: the system's answer is put in its mouth."""
 
     def refuse(*_, **__):
         raise error
 
     monkeypatch.setattr("os.stat", refuse)
-    with pytest.raises(BadFolder, match=f"(?i)cannot be reached: {error.strerror}") as caught:
+    with pytest.raises(
+        BadFolder, match=f"(?i)cannot be reached: {error.strerror}"
+    ) as caught:
         checked_root(tmp_path)
     assert caught.value.hint
     assert caught.value.__cause__ is error

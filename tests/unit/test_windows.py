@@ -9,11 +9,14 @@ from tamis.ingest.parse import parse, window_passages
 from tamis.ingest.read import Source
 from tamis.settings import ChunkingSettings
 
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a noisy machine is no fault
+LAW = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a noisy machine is no fault
 
 DEFAULT = ChunkingSettings()
 CODE = "".join(
-    f"def function_{number}(argument):\n    return argument + {number}\n\n\n" for number in range(80)
+    f"def function_{number}(argument):\n    return argument + {number}\n\n\n"
+    for number in range(80)
 )
 
 
@@ -60,7 +63,9 @@ def test_fences_and_headings_mean_nothing_here():
     text = "# comment\n```\n# more\n"
     (chunk,) = window_passages("a.py", text, DEFAULT).chunks
     assert chunk.content == text.strip()
-    document, _ = parse(Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT)
+    document, _ = parse(
+        Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT
+    )
     assert document.title == "a.py"
     assert document.modified == 5.0
     assert document.chunks[0].content.startswith("---")

@@ -32,7 +32,8 @@ def read_text(path: Path) -> str | None:
         raise BadClientFile(path, line, "this is no UTF-8 text") from error
     except OSError as error:
         raise StorageFault(
-            f"cannot read {path}: {error.strerror}", hint="check what it is, and its permissions"
+            f"cannot read {path}: {error.strerror}",
+            hint="check what it is, and its permissions",
         ) from error
 
 
@@ -65,7 +66,9 @@ def _saved(target: Path) -> Path:
     """A copy beside the file; earlier ones are kept, and the same is not kept twice."""
     content, number = target.read_bytes(), 1
     while True:
-        copy = target.with_name(f"{target.name}.tamis-backup{number if number > 1 else ''}")
+        copy = target.with_name(
+            f"{target.name}.tamis-backup{number if number > 1 else ''}"
+        )
         if not copy.exists():
             _replace(copy, content, like=target)
             return copy
@@ -79,7 +82,9 @@ def _replace(target: Path, content: bytes, like: Path | None = None) -> None:
     handle, aside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            _adopt(file.fileno(), like or target)  # before there is anything in it that others might read
+            _adopt(
+                file.fileno(), like or target
+            )  # before there is anything in it that others might read
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

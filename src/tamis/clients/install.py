@@ -34,7 +34,10 @@ class Server:
     def entry(self, client: Client) -> dict[str, Any]:
         program, *before = self.command
         where = [word for root in self.roots for word in ("--root", str(root))]
-        return dict(client.extra) | {"command": program, "args": [*before, "mcp", *where]}
+        return dict(client.extra) | {
+            "command": program,
+            "args": [*before, "mcp", *where],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,9 @@ class Step:
     kind: Literal["server", "skill"]
     action: Action
     change: Change
-    entry: Mapping[str, Any] | None = None  # without what a user added to it, which may be a secret
+    entry: Mapping[str, Any] | None = (
+        None  # without what a user added to it, which may be a secret
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,9 @@ class Found:
     client: Client
     scope: Scope
     path: Path
-    state: Literal["installed", "not installed", "no file", "something else", "unreadable"]
+    state: Literal[
+        "installed", "not installed", "no file", "something else", "unreadable"
+    ]
     detail: str = ""
 
 
@@ -74,7 +81,8 @@ def running_command(argument: str, python: str) -> tuple[str, ...]:
 def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name for a server", hint="use letters, digits, - and _, at most 64 of them"
+            f"{name!r} is no name for a server",
+            hint="use letters, digits, - and _, at most 64 of them",
         )
     return name
 
@@ -84,7 +92,8 @@ def checked_scope(client: Client, scope: str | None) -> Scope:
         if scope in (None, each):
             return each
     raise UsageError(
-        f"{client.title} has no file for a project", hint="leave --scope out, or say --scope user"
+        f"{client.title} has no file for a project",
+        hint="leave --scope out, or say --scope user",
     )
 
 
@@ -94,10 +103,18 @@ def installed(client: Client, path: Path, server: Server) -> Step:
     wanted = server.entry(client)
     if entry is not None and not _is_ours(entry):
         raise _not_ours(path, before, server.name)
-    if entry is not None and all(entry.get(key) == value for key, value in wanted.items()):
+    if entry is not None and all(
+        entry.get(key) == value for key, value in wanted.items()
+    ):
         return Step("server", "unchanged", Change(path, before, before), wanted)
     with _named(path):
-        after = _put(path, before or "", (client.group, server.name), wanted, known=entry is not None)
+        after = _put(
+            path,
+            before or "",
+            (client.group, server.name),
+            wanted,
+            known=entry is not None,
+        )
     action: Action = "added" if entry is None else "updated"
     return Step("server", action, Change(path, before, after), wanted)
 
@@ -111,7 +128,11 @@ def removed(client: Client, path: Path, name: str) -> Step:
         raise _not_ours(path, before, name)
     place = (client.group, name)
     with _named(path):
-        after = toml.remove(before, *place) if _is_toml(path) else jsonc.remove(before, place)
+        after = (
+            toml.remove(before, *place)
+            if _is_toml(path)
+            else jsonc.remove(before, place)
+        )
     empty = after.strip() in ("", "{}") and not path.is_symlink()
     return Step("server", "removed", Change(path, before, None if empty else after))
 
@@ -126,10 +147,14 @@ def skill(client: Client, path: Path | None, *, remove: bool) -> Step:
     before = read_text(path)
     after = None if remove else skill_text()
     if before == after:
-        return Step("skill", "absent" if remove else "unchanged", Change(path, before, after))
+        return Step(
+            "skill", "absent" if remove else "unchanged", Change(path, before, after)
+        )
     if before is None:
         return Step("skill", "added", Change(path, before, after))
-    return Step("skill", "removed" if remove else "updated", Change(path, before, after))
+    return Step(
+        "skill", "removed" if remove else "updated", Change(path, before, after)
+    )
 
 
 def skill_text() -> str:
@@ -171,8 +196,12 @@ def _look(client: Client, scope: Scope, path: Path, name: str) -> Found:
     if entry is None:
         return Found(client, scope, path, "not installed")
     if not _is_ours(entry):
-        return Found(client, scope, path, "something else", f"{name} is another server there")
-    return Found(client, scope, path, "installed", " ".join((entry["command"], *entry["args"])))
+        return Found(
+            client, scope, path, "something else", f"{name} is another server there"
+        )
+    return Found(
+        client, scope, path, "installed", " ".join((entry["command"], *entry["args"]))
+    )
 
 
 def _entry(client: Client, path: Path, name: str) -> tuple[str | None, Any]:
@@ -184,11 +213,21 @@ def _entry(client: Client, path: Path, name: str) -> tuple[str | None, Any]:
         data = toml.read(text) if _is_toml(path) else jsonc.read(text)
         servers = data.get(client.group, {})
         if not isinstance(servers, dict):
-            raise Unparsed(_line_of(text, client.group), f"{client.group} should be a table of servers")
+            raise Unparsed(
+                _line_of(text, client.group),
+                f"{client.group} should be a table of servers",
+            )
     return text, servers.get(name)
 
 
-def _put(path: Path, text: str, place: tuple[str, str], wanted: Mapping[str, Any], *, known: bool) -> str:
+def _put(
+    path: Path,
+    text: str,
+    place: tuple[str, str],
+    wanted: Mapping[str, Any],
+    *,
+    known: bool,
+) -> str:
     if _is_toml(path):
         return toml.put(text, *place, wanted)
     if not known:

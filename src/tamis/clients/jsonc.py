@@ -42,8 +42,12 @@ def read(text: str) -> dict[str, Any]:
 def put(text: str, path: Sequence[str], value: object) -> str:
     """The text with this value at this path; objects on the way there are made where they are missing."""
     if not _plain(text).strip():
-        between = _newline(text) if text.strip("\ufeff") and not text.endswith("\n") else ""
-        return f"{text}{between}{_dumped(_nested(path, value), text, '')}{_newline(text)}"
+        between = (
+            _newline(text) if text.strip("\ufeff") and not text.endswith("\n") else ""
+        )
+        return (
+            f"{text}{between}{_dumped(_nested(path, value), text, '')}{_newline(text)}"
+        )
     at, found = _deepest(text, path)
     if len(found) == len(path):
         if json.loads(_plain(text)[found[-1].value : found[-1].end]) == value:
@@ -75,9 +79,15 @@ def _plain(text: str) -> str:
         before = match.start() - 1
         while before >= 0 and bare[before].isspace():
             before -= 1
-        return " " if match[0] == "," and before >= 0 and bare[before] not in "{[,:" else match[0]
+        return (
+            " "
+            if match[0] == "," and before >= 0 and bare[before] not in "{[,:"
+            else match[0]
+        )
 
-    bare = _STRINGS_AND_COMMENTS.sub(blank, text.replace("\ufeff", " ", 1) if text[:1] == "\ufeff" else text)
+    bare = _STRINGS_AND_COMMENTS.sub(
+        blank, text.replace("\ufeff", " ", 1) if text[:1] == "\ufeff" else text
+    )
     return _STRINGS_AND_LAST_COMMAS.sub(last_comma, bare)
 
 
@@ -92,7 +102,9 @@ def _parse(plain: str) -> dict[str, Any]:
     except RecursionError as error:
         raise Unparsed(1, "nested too deeply") from error
     if not isinstance(data, dict):
-        raise Unparsed(_line(plain, _space(plain, 0)), "there should be an object here: { }")
+        raise Unparsed(
+            _line(plain, _space(plain, 0)), "there should be an object here: { }"
+        )
     return data
 
 
@@ -130,7 +142,9 @@ def _deepest(text: str, path: Sequence[str]) -> tuple[int, list[_Member]]:
     at, found = _space(plain, 0), list[_Member]()
     for key in path:
         if plain[at] != "{":
-            raise Unparsed(_line(plain, at), f'"{found[-1].key}" should be an object: {{ }}')
+            raise Unparsed(
+                _line(plain, at), f'"{found[-1].key}" should be an object: {{ }}'
+            )
         named = [member for member in _members(plain, at) if member.key == key]
         if not named:
             break
@@ -162,7 +176,9 @@ def _inserted(text: str, at: int, key: str, value: object) -> str:
 
 
 def _replaced(text: str, member: _Member, value: object) -> str:
-    first_on_line = not text[text.rfind("\n", 0, member.start) + 1 : member.start].strip()
+    first_on_line = not text[
+        text.rfind("\n", 0, member.start) + 1 : member.start
+    ].strip()
     indent = _line_indent(text, member.start) if first_on_line else None
     return text[: member.value] + _dumped(value, text, indent) + text[member.end :]
 
@@ -189,11 +205,15 @@ def _removed(text: str, path: Sequence[str]) -> str:
 
 def _ends_in_line_comment(text: str) -> bool:
     comments = _comments(text)
-    return bool(comments) and comments[-1].startswith("//") and text.endswith(comments[-1])
+    return (
+        bool(comments) and comments[-1].startswith("//") and text.endswith(comments[-1])
+    )
 
 
 def _comments(text: str) -> list[str]:
-    return [found[0] for found in _STRINGS_AND_COMMENTS.finditer(text) if found[0][0] == "/"]
+    return [
+        found[0] for found in _STRINGS_AND_COMMENTS.finditer(text) if found[0][0] == "/"
+    ]
 
 
 def _at(text: str, path: Sequence[str]) -> object:
@@ -206,7 +226,9 @@ def _at(text: str, path: Sequence[str]) -> object:
 def _last_comma(text: str, plain: str, member: _Member) -> int:
     """Where the comma after a last member stands, or -1; `plain` has a space there."""
     closing = _space(plain, member.end)
-    outside = _STRINGS_AND_COMMENTS.sub(lambda found: " " * len(found[0]), text[member.end : closing])
+    outside = _STRINGS_AND_COMMENTS.sub(
+        lambda found: " " * len(found[0]), text[member.end : closing]
+    )
     comma = outside.find(",")
     return member.end + comma if comma >= 0 else -1
 

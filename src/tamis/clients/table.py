@@ -46,8 +46,12 @@ class Client:
     group: str  # the table of servers in its file
     user: Callable[[Machine], Path]
     project: str = ""  # relative to the project; empty: it has none
-    extra: tuple[tuple[str, str], ...] = ()  # what an entry has besides command and args
-    skills: Callable[[Machine], Path] | None = lambda machine: machine.home / ".agents" / "skills"
+    extra: tuple[
+        tuple[str, str], ...
+    ] = ()  # what an entry has besides command and args
+    skills: Callable[[Machine], Path] | None = lambda machine: (
+        machine.home / ".agents" / "skills"
+    )
     project_skills: str = ".agents/skills"
     next: str = ""  # what is left for the user to do
 
@@ -62,7 +66,11 @@ class Client:
     def skill_file(self, scope: Scope, machine: Machine, project: Path) -> Path | None:
         if self.skills is None:
             return None
-        return (project / self.project_skills if scope == "project" else self.skills(machine)) / SKILL
+        return (
+            project / self.project_skills
+            if scope == "project"
+            else self.skills(machine)
+        ) / SKILL
 
 
 def _claude(machine: Machine) -> Path:
@@ -77,7 +85,11 @@ def _claude_state(machine: Machine) -> Path:
 def _zed(machine: Machine) -> Path:
     """Zed does not ask for XDG_CONFIG_HOME on macOS; in a Flatpak, its own variable counts."""
     linux = machine.named("FLATPAK_XDG_CONFIG_HOME", machine.config)
-    return (machine.home / ".config" if machine.platform == "darwin" else linux) / "zed" / "settings.json"
+    return (
+        (machine.home / ".config" if machine.platform == "darwin" else linux)
+        / "zed"
+        / "settings.json"
+    )
 
 
 CLIENTS: Final = {
@@ -98,7 +110,9 @@ CLIENTS: Final = {
             "claude-desktop",
             "Claude Desktop",
             "mcpServers",
-            lambda machine: machine.applications / "Claude" / "claude_desktop_config.json",
+            lambda machine: (
+                machine.applications / "Claude" / "claude_desktop_config.json"
+            ),
             skills=None,
             next="quit Claude Desktop and start it again",
         ),
@@ -123,7 +137,9 @@ CLIENTS: Final = {
             "codex",
             "Codex",
             "mcp_servers",
-            lambda machine: machine.named("CODEX_HOME", machine.home / ".codex") / "config.toml",
+            lambda machine: (
+                machine.named("CODEX_HOME", machine.home / ".codex") / "config.toml"
+            ),
             ".codex/config.toml",
             next="start a new session; a project's file counts once Codex trusts the project",
         ),
@@ -131,7 +147,11 @@ CLIENTS: Final = {
             "gemini",
             "Gemini CLI",
             "mcpServers",
-            lambda machine: machine.named("GEMINI_CLI_HOME", machine.home) / ".gemini" / "settings.json",
+            lambda machine: (
+                machine.named("GEMINI_CLI_HOME", machine.home)
+                / ".gemini"
+                / "settings.json"
+            ),
             ".gemini/settings.json",
             next="start a new session; /mcp shows the server",
         ),

@@ -38,7 +38,9 @@ def read(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at (?:line (\d+)|end)[^)]*\)$", str(error))
         line = int(place[1]) if place and place[1] else text.count("\n") + 1
-        raise Unparsed(line, str(error)[: place.start()] if place else str(error)) from error
+        raise Unparsed(
+            line, str(error)[: place.start()] if place else str(error)
+        ) from error
 
 
 def put(text: str, group: str, name: str, values: Mapping[str, Any]) -> str:
@@ -46,7 +48,11 @@ def put(text: str, group: str, name: str, values: Mapping[str, Any]) -> str:
     expected = read(text)
     known = name in expected.get(group, {})
     expected.setdefault(group, {}).setdefault(name, {}).update(values)
-    changed = _updated(text, (group, name), values) if known else _appended(text, (group, name), values)
+    changed = (
+        _updated(text, (group, name), values)
+        if known
+        else _appended(text, (group, name), values)
+    )
     return _checked(text, changed, group, expected)
 
 
@@ -61,7 +67,9 @@ def remove(text: str, group: str, name: str) -> str:
     for start, end in reversed(_runs(text, ours)):
         before, after = changed[:start], changed[end:]
         if re.search(r"\n\r?\n\Z", before) and re.match(r"\s*\Z|\r?\n", after):
-            before = re.sub(r"\r?\n\Z", "", before)  # the empty line that set the table off
+            before = re.sub(
+                r"\r?\n\Z", "", before
+            )  # the empty line that set the table off
         changed = before + after
     return _checked(text, changed, group, expected)
 
@@ -75,7 +83,11 @@ def _statements(text: str) -> Iterator[_Statement]:
             header = text[start] == "["
             path = _path(tomllib.loads(text[start:end]))
             yield _Statement(
-                start, end, min(token.end(), len(text)), header, path if header else table + path
+                start,
+                end,
+                min(token.end(), len(text)),
+                header,
+                path if header else table + path,
             )
             start, table = -1, path if header else table
         elif not word.isspace() and word[0] != "#":
@@ -85,7 +97,10 @@ def _statements(text: str) -> Iterator[_Statement]:
 
 def _path(value: object) -> tuple[str, ...]:
     path: tuple[str, ...] = ()
-    while isinstance(value := value[0] if isinstance(value, list) else value, dict) and len(value) == 1:
+    while (
+        isinstance(value := value[0] if isinstance(value, list) else value, dict)
+        and len(value) == 1
+    ):
         key, value = next(iter(value.items()))
         path += (key,)
     return path
@@ -104,7 +119,10 @@ def _runs(text: str, statements: list[_Statement]) -> list[tuple[int, int]]:
 
 
 def _statement_between(text: str, start: int, end: int) -> bool:
-    return any(line.strip() and not line.lstrip().startswith("#") for line in text[start:end].splitlines())
+    return any(
+        line.strip() and not line.lstrip().startswith("#")
+        for line in text[start:end].splitlines()
+    )
 
 
 def _appended(text: str, place: tuple[str, str], values: Mapping[str, Any]) -> str:
@@ -117,8 +135,17 @@ def _appended(text: str, place: tuple[str, str], values: Mapping[str, Any]) -> s
 def _updated(text: str, place: tuple[str, str], values: Mapping[str, Any]) -> str:
     for key, value in values.items():
         statements = list(_statements(text))
-        found = next((each for each in statements if not each.header and each.path == (*place, key)), None)
-        header = next((each for each in statements if each.header and each.path == place), None)
+        found = next(
+            (
+                each
+                for each in statements
+                if not each.header and each.path == (*place, key)
+            ),
+            None,
+        )
+        header = next(
+            (each for each in statements if each.header and each.path == place), None
+        )
         if found:
             old = text[found.start : found.end]
             if tomllib.loads(old).get(key) != value:
@@ -132,7 +159,11 @@ def _updated(text: str, place: tuple[str, str], values: Mapping[str, Any]) -> st
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z0-9_-]+", name)
+        else json.dumps(name, ensure_ascii=False)
+    )
 
 
 def _written(value: object) -> str:
@@ -154,6 +185,11 @@ def _checked(before: str, after: str, group: str, expected: dict[str, Any]) -> s
         if each.get(group) == {}:
             del each[group]
     if said != expected:
-        line = next((at for at, line in enumerate(before.splitlines(), 1) if group in line), 1)
-        raise Unparsed(line, f"{group} is written in a way that is not understood; please change it by hand")
+        line = next(
+            (at for at, line in enumerate(before.splitlines(), 1) if group in line), 1
+        )
+        raise Unparsed(
+            line,
+            f"{group} is written in a way that is not understood; please change it by hand",
+        )
     return after

@@ -1,1 +1,1 @@
-"""From files on disk to chunks."""
+"""From files to documents: walk, read, parse."""

@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tamis.ingest.code import code_parts
-from tamis.ingest.data import data_parts
-from tamis.ingest.frontmatter import front_matter
-from tamis.ingest.links import front_links
-from tamis.ingest.markdown import markdown_outline
-from tamis.ingest.notebook import notebook_passages, read_notebook
+from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.data import data_parts
+from tamis.ingest.documents.frontmatter import front_matter
+from tamis.ingest.documents.links import front_links
+from tamis.ingest.documents.markdown import markdown_outline
+from tamis.ingest.documents.notebook import notebook_passages, read_notebook
+from tamis.ingest.documents.rst import rst_outline
+from tamis.ingest.documents.sections import Outline, Passages, passages
 from tamis.ingest.read import Source
-from tamis.ingest.rst import rst_outline
-from tamis.ingest.sections import Outline, Passages, passages
-from tamis.languages import (
+from tamis.model import Document, FrontMatter
+from tamis.settings import ChunkingSettings
+from tamis.text.languages import (
     CODE_LANGUAGE,
     DATA_LANGUAGE,
     MARKDOWN,
@@ -21,9 +23,7 @@ from tamis.languages import (
     file_name,
     language_of,
 )
-from tamis.model import Document, FrontMatter
-from tamis.settings import ChunkingSettings
-from tamis.text import tag_name
+from tamis.text.words import tag_name
 
 # Raise whenever the same file would give other chunks: an index made before is then out of date.
 PARSER_VERSION = 5
@@ -62,16 +62,22 @@ def _markdown(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
 
 def _rst(source: Source, sizes: ChunkingSettings) -> Document:
     outline = rst_outline(source.text)
-    return _document(source, outline, passages(source.text, outline, sizes), FrontMatter())
+    return _document(
+        source, outline, passages(source.text, outline, sizes), FrontMatter()
+    )
 
 
 def _notebook(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
     try:
         book = read_notebook(source.text)
     except ValueError as error:
-        return _windows(source, sizes), source.warning or f"no notebook, read as text: {error}"
+        return _windows(
+            source, sizes
+        ), source.warning or f"no notebook, read as text: {error}"
     found, outline = notebook_passages(book, sizes)
-    return _document(source, outline, found, FrontMatter(title=book.title)), source.warning
+    return _document(
+        source, outline, found, FrontMatter(title=book.title)
+    ), source.warning
 
 
 def _windows(source: Source, sizes: ChunkingSettings) -> Document:
@@ -80,20 +86,34 @@ def _windows(source: Source, sizes: ChunkingSettings) -> Document:
 
 def _named(source: Source, found: Passages) -> Document:
     """A document whose title is its file's name."""
-    return _document(source, Outline(), found, FrontMatter(title=file_name(source.path)))
+    return _document(
+        source, Outline(), found, FrontMatter(title=file_name(source.path))
+    )
 
 
 def window_passages(path: str, text: str, sizes: ChunkingSettings) -> Passages:
     """Text and code in windows of whole lines; a line that is too long is cut."""
-    return passages(text, Outline(), sizes, kind=chunk_type_of(path), language=language_of(path))
+    return passages(
+        text, Outline(), sizes, kind=chunk_type_of(path), language=language_of(path)
+    )
 
 
-def _document(source: Source, outline: Outline, found: Passages, front: FrontMatter) -> Document:
+def _document(
+    source: Source, outline: Outline, found: Passages, front: FrontMatter
+) -> Document:
     title = front.title or outline.title or file_name(source.path).rsplit(".", 1)[0]
     modified = front.modified if front.modified is not None else source.mtime_ns / 1e9
     links = (*front_links(front), *found.links)
     front = _with_tags(front, outline.tags) if outline.tags else front
-    return Document(source.path, title, front, modified, tuple(found.chunks), links, tuple(found.parents))
+    return Document(
+        source.path,
+        title,
+        front,
+        modified,
+        tuple(found.chunks),
+        links,
+        tuple(found.parents),
+    )
 
 
 def _with_tags(front: FrontMatter, tags: Iterable[str]) -> FrontMatter:

@@ -10,17 +10,22 @@ from typing import Final
 
 from tamis.ingest.walk import Entry, shown, stamps
 from tamis.model import Skipped
-from tamis.text import content_hash
+from tamis.text.words import content_hash
 
 _SNIFFED: Final = 8192  # bytes looked at for a NUL, as git does
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: its mark begins with the other's
+    (
+        codecs.BOM_UTF32_LE,
+        "utf-32-le",
+    ),  # before UTF-16: its mark begins with the other's
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_MOST_CONTROLS: Final = 0.1  # a larger share of control characters is data, whatever its name says
+_MOST_CONTROLS: Final = (
+    0.1  # a larger share of control characters is data, whatever its name says
+)
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 # Behind a mark it takes more to be data: the file says that it is text, and may be damaged.
 _MOST_BROKEN: Final = 0.5
@@ -52,7 +57,9 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
         folder = os.path.dirname(entry.file)
         if os.path.realpath(folder) != folder:  # it has become a link
             real = os.path.realpath(entry.file)
-            return Skipped(entry.path, "outside the root", f"now a link to {shown(real)}")
+            return Skipped(
+                entry.path, "outside the root", f"now a link to {shown(real)}"
+            )
         return Skipped(entry.path, "unreadable", error.strerror or str(error))
     if len(data) > max_bytes:  # it grew since the walk saw it
         return _too_large(entry.path, len(data), max_bytes)
@@ -62,13 +69,23 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
     text, warning = decoded
     _, modified, changed, number = stamps(status)
     return Source(
-        entry.path, text, content_hash(data), len(data), modified, changed, number, read_ns, warning
+        entry.path,
+        text,
+        content_hash(data),
+        len(data),
+        modified,
+        changed,
+        number,
+        read_ns,
+        warning,
     )
 
 
 def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
     """The file's bytes. It, or a folder above it, may be a link or a pipe by now: then it is not read."""
-    with os.fdopen(_opened(entry.file.removesuffix(f"/{entry.path}") or "/", entry.path), "rb") as source:
+    with os.fdopen(
+        _opened(entry.file.removesuffix(f"/{entry.path}") or "/", entry.path), "rb"
+    ) as source:
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError("no longer a regular file")
@@ -108,7 +125,9 @@ def _opened(root: str, path: str) -> int:
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> Skipped:
-    return Skipped(path, "too large", f"{size:,} bytes; index.max_file_bytes is {max_bytes:,}")
+    return Skipped(
+        path, "too large", f"{size:,} bytes; index.max_file_bytes is {max_bytes:,}"
+    )
 
 
 def decode(data: bytes) -> tuple[str, str] | None:
@@ -125,7 +144,9 @@ def decode(data: bytes) -> tuple[str, str] | None:
 
 
 def _is_noise(start: bytes) -> bool:
-    return len(start) - len(start.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(start)
+    return len(start) - len(start.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(
+        start
+    )
 
 
 def _damaged(data: bytes, error: UnicodeDecodeError) -> tuple[str, str]:
@@ -148,7 +169,9 @@ def _marked(data: bytes, encoding: str) -> tuple[str, str] | None:
         noise += start.count("\ufffd")
     if noise > _MOST_BROKEN * len(start):
         return None
-    return _lines(text), f"invalid {encoding.upper()}; {broken} places replaced" if broken else ""
+    return _lines(
+        text
+    ), f"invalid {encoding.upper()}; {broken} places replaced" if broken else ""
 
 
 def _replacing(data: bytes, encoding: str) -> tuple[str, int]:

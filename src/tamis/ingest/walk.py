@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tamis.errors import BadFolder
-from tamis.ingest.ignore import Rules, Verdict
+from tamis.gitignore.rules import Rules, Verdict
 from tamis.model import INDEX_FOLDER, Skipped
 
 _NAME: Final = attrgetter("name")
-_FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
+_FARTHEST: Final = (
+    2**63 - 1
+)  # SQLite's integers end there, in nanoseconds the year 2262
 
 
 class Entry(NamedTuple):
@@ -34,16 +36,26 @@ class Entry(NamedTuple):
 def checked_root(path: str | os.PathLike[str]) -> Path:
     """The folder itself, without symbolic links, or a fault that says what is wrong with it."""
     if not os.fspath(path):
-        raise BadFolder("no folder was given", hint="give the folder to search; . is this one")
-    given = Path(os.path.expanduser(path))  # a `~name` that is nobody's stays as it is, and does not exist
+        raise BadFolder(
+            "no folder was given", hint="give the folder to search; . is this one"
+        )
+    given = Path(
+        os.path.expanduser(path)
+    )  # a `~name` that is nobody's stays as it is, and does not exist
     try:
         root = _folder(given)
     except OSError as error:
-        why = "permission denied" if isinstance(error, PermissionError) else error.strerror or str(error)
+        why = (
+            "permission denied"
+            if isinstance(error, PermissionError)
+            else error.strerror or str(error)
+        )
         hint = "check its permissions, and those of the folders above it"
         raise BadFolder(f"{given} cannot be reached: {why}", hint=hint) from error
     if not _storable(str(root)):
-        raise BadFolder(f"{shown(str(root))} is no valid UTF-8", hint="rename the folder")
+        raise BadFolder(
+            f"{shown(str(root))} is no valid UTF-8", hint="rename the folder"
+        )
     return root
 
 
@@ -53,11 +65,15 @@ def _folder(given: Path) -> Path:
     if not given.is_dir():
         raise BadFolder(f"{given} is a file", hint=f"give its folder: {given.parent}")
     if not os.access(given, os.R_OK | os.X_OK):
-        raise BadFolder(f"{given} cannot be read: permission denied", hint="check its permissions")
+        raise BadFolder(
+            f"{given} cannot be read: permission denied", hint="check its permissions"
+        )
     return given.resolve()
 
 
-def walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:
+def walk(
+    root: Path, rules: Rules, warn: Callable[[str], None]
+) -> Iterator[Entry | Skipped]:
     """Everything below the root, folders in the order of their names; an ignored folder is one entry.
 
     `warn` hears of ignore files that could not be used.
@@ -76,16 +92,25 @@ class _Folder:
     entries: Iterator[os.DirEntry[str]]
 
 
-def _walk(root: Path, rules: Rules, warn: Callable[[str], None]) -> Iterator[Entry | Skipped]:
+def _walk(
+    root: Path, rules: Rules, warn: Callable[[str], None]
+) -> Iterator[Entry | Skipped]:
     """Depth first, on a stack of its own: folders may be nested deeper than calls."""
     found = _opened(str(root), "", rules)
-    if isinstance(found, Skipped):  # not an empty folder: whoever believes that drops a whole index
-        raise BadFolder(f"{shown(str(root))} cannot be read: {found.detail}", hint="is it still there?")
+    if isinstance(
+        found, Skipped
+    ):  # not an empty folder: whoever believes that drops a whole index
+        raise BadFolder(
+            f"{shown(str(root))} cannot be read: {found.detail}",
+            hint="is it still there?",
+        )
     folders = [found]
     while folders:
         folder = folders[-1]
         for entry in folder.entries:
-            if entry.name == INDEX_FOLDER:  # our own: not one that anybody would look for
+            if (
+                entry.name == INDEX_FOLDER
+            ):  # our own: not one that anybody would look for
                 continue
             visited = _visit(root, entry, folder, warn)
             if isinstance(visited, _Folder):
@@ -103,12 +128,20 @@ def folders(root: Path, rules: Rules) -> Iterator[str]:
         place, here = waiting.pop()
         try:
             with os.scandir(place) as listing:
-                inner = [entry.name for entry in listing if entry.is_dir(follow_symlinks=False)]
+                inner = [
+                    entry.name
+                    for entry in listing
+                    if entry.is_dir(follow_symlinks=False)
+                ]
         except OSError:  # the walk has it among what it skips
             continue
         yield place
         for name in inner:
-            if name != INDEX_FOLDER and _storable(name) and not here.verdict(name, is_dir=True).ignored:
+            if (
+                name != INDEX_FOLDER
+                and _storable(name)
+                and not here.verdict(name, is_dir=True).ignored
+            ):
                 waiting.append((os.path.join(place, name), here.enter(name)))
 
 
@@ -133,7 +166,9 @@ def _visit(
         if not path.isascii() and not _storable(path):
             return Skipped(shown(path), "unreadable", "its name is not valid UTF-8")
         if is_folder:
-            return _opened(entry.path, f"{path}/", _entered(folder.rules, entry.name, warn))
+            return _opened(
+                entry.path, f"{path}/", _entered(folder.rules, entry.name, warn)
+            )
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
             return Entry(path, entry.path, *stamps(status))
@@ -149,7 +184,9 @@ def _entered(rules: Rules, name: str, warn: Callable[[str], None]) -> Rules:
     return inner
 
 
-def _irregular(root: Path, entry: os.DirEntry[str], path: str, status: os.stat_result) -> Skipped:
+def _irregular(
+    root: Path, entry: os.DirEntry[str], path: str, status: os.stat_result
+) -> Skipped:
     if stat.S_ISLNK(status.st_mode):
         return _link(root, entry, path)
     return Skipped(path, "not a regular file")
@@ -163,7 +200,9 @@ def stamps(status: os.stat_result) -> tuple[int, int, int, int]:
     modified, changed, number = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
     within = -_FARTHEST <= modified <= _FARTHEST and -_FARTHEST <= changed <= _FARTHEST
     if not within or number > _FARTHEST:
-        modified, changed = (max(-_FARTHEST, min(time, _FARTHEST)) for time in (modified, changed))
+        modified, changed = (
+            max(-_FARTHEST, min(time, _FARTHEST)) for time in (modified, changed)
+        )
         number &= _FARTHEST
     return status.st_size, modified, changed, number
 
@@ -174,7 +213,9 @@ def _link(root: Path, entry: os.DirEntry[str], path: str) -> Skipped:
         inside = os.path.relpath(target, root)
         if not os.path.exists(target):
             return Skipped(path, "link", f"to {shown(inside)}, which is not there")
-        return Skipped(path, "link", f"to {shown(inside)}, which is indexed under its own path")
+        return Skipped(
+            path, "link", f"to {shown(inside)}, which is indexed under its own path"
+        )
     return Skipped(path, "outside the root", f"a link to {shown(target)}")
 
 

@@ -1,1 +1,1 @@
-"""Measuring answers against judgements: judged sets, metrics, comparisons, pictures."""
+"""Measuring answers on judged questions."""

@@ -7,22 +7,123 @@ written and indexed stays in the working folder, so that a second run with the s
 nothing again. The first question is asked once before the clock counts: loading a model is no search.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final
 
-from tamis.arguments import LONGEST_QUERY, query_text
+from tamis.configuration import DEFAULT_MODEL, NO_MODEL, load
 from tamis.corpus import Corpus
-from tamis.errors import BadFilter, BadJudgedSet
+from tamis.errors import BadFilter, BadJudgedSet, BadSetting, UsageError
+from tamis.index.plan import recipe
 from tamis.measure.judged import Asked, JudgedSet, open_judged
 from tamis.measure.metrics import DEPTH, scores
-from tamis.measure.ways import Way
 from tamis.model import Found
-from tamis.plan import recipe
 from tamis.progress import Progress
-from tamis.query import parse_filter
+from tamis.query.language import parse_filter
+from tamis.request import LONGEST_QUERY, query_text
+from tamis.search.pipeline import active_lanes
+from tamis.search.question import Question
+from tamis.search.stages import STAGES
+from tamis.settings import USER_FILE_VARIABLE, Settings
+
+DEFAULT_WAY: Final = "default"
+_WITHOUT: Final = "without"
+# Nothing is ignored and nothing archived: a judged document that is not indexed could not be found.
+_OPEN: Final[Mapping[str, Any]] = {
+    "ignore.default_exclusions": False,
+    "ignore.patterns": ["!*"],
+    "archive.patterns": [],
+}
+_LANES_OFF: Final[Mapping[str, Mapping[str, Any]]] = {
+    "meaning": {"search.semantic_weight": 0},
+    "words": {"search.keyword_weight": 0},
+    "code": {"search.code_search_enabled": False},
+    "links": {"search.max_hops": 0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the questions are asked."""
+
+    name: str
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
+
+    def settings(self, model: str) -> Settings:
+        """Everything that is configured, with this model unless the way names one."""
+        nobody = {USER_FILE_VARIABLE: os.devnull}
+        flags = {**_OPEN, "model.name": model or DEFAULT_MODEL, **self.flags}
+        return load(Path(os.devnull), flags, environment=nobody)
+
+
+def parse_way(text: str) -> Way:
+    """`NAME=key=value,key=value`; a comma without a key after it belongs to the value before."""
+    name, _, rest = text.partition("=")
+    if not name.strip():
+        raise UsageError(
+            f"{text!r} has no name", hint="write: --config NAME=key=value,key=value"
+        )
+    values = _values(rest, text)
+    without = _stages(values.pop(_WITHOUT, ""))
+    flags = {
+        key if "." in key else f"search.{key}": value for key, value in values.items()
+    }
+    return Way(name.strip(), flags, without)
+
+
+def _values(rest: str, whole: str) -> dict[str, str]:
+    values: dict[str, str] = {}
+    last = ""
+    for part in rest.split(",") if rest else []:
+        key, equals, value = part.partition("=")
+        if not equals and not last:
+            raise UsageError(
+                f"{part!r} sets nothing, in {whole!r}",
+                hint="write: --config NAME=key=value",
+            )
+        last = key.strip() if equals else last
+        values[last] = value if equals else f"{values[last]},{part}"
+    return values
+
+
+def _stages(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split("+") if name.strip())
+    for name in sorted(names - STAGES.keys()):
+        raise UsageError(
+            f"there is no stage {name!r}", hint=f"stages: {', '.join(STAGES)}"
+        )
+    return names
+
+
+def ablations(way: Way, model: str) -> Iterator[Way]:
+    """The same way without each stage, then without each lane, in turn; none that changes nothing."""
+    for stage in STAGES:
+        if stage not in way.without:
+            yield Way(f"without {stage}", way.flags, way.without | {stage})
+    for lane, off in _LANES_OFF.items():
+        less = Way(f"without the {lane} lane", {**way.flags, **off}, way.without)
+        if _lanes(less, model) and _lanes(less, model) != _lanes(way, model):
+            yield less
+
+
+def _lanes(way: Way, model: str) -> frozenset[str]:
+    """The lanes that may take part; none where nothing would be left to search."""
+    try:
+        settings = way.settings(model)
+    except BadSetting:
+        return frozenset()
+    question = Question(
+        "name_of", max_hops=settings.search.max_hops, settings=settings.search
+    )
+    lanes = frozenset[str](
+        active_lanes(question, float(settings.model.name != NO_MODEL))
+    )
+    return lanes if lanes & {"meaning", "words"} else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +167,34 @@ def evaluate(
     opened = [open_judged(given, work, tree, most) for given, tree in sets]
     for name, times in Counter(judged.name for judged, _ in opened).items():
         if times > 1:
-            raise BadJudgedSet(f"{times} sets are called {name}", hint="measure them one after the other")
+            raise BadJudgedSet(
+                f"{times} sets are called {name}",
+                hint="measure them one after the other",
+            )
     for judged, place in opened:
         for way in ways:
-            progress.note(f"{judged.name}: {way.name}, {len(judged.questions)} questions")
+            progress.note(
+                f"{judged.name}: {way.name}, {len(judged.questions)} questions"
+            )
             yield measure(judged, place, way, model, progress)
 
 
-def measure(judged: JudgedSet, place: Path, way: Way, model: str, progress: Progress) -> Measured:
+def measure(
+    judged: JudgedSet, place: Path, way: Way, model: str, progress: Progress
+) -> Measured:
     """Index the documents of a set, where that is still to be done, and ask its questions."""
     settings = way.settings(model)
     kind = re.sub(r"[^\w.-]+", "_", settings.model.name)
-    with Corpus(judged.root, place / f"index-{kind}-{recipe(settings)}", settings) as corpus:
+    with Corpus(
+        judged.root, place / f"index-{kind}-{recipe(settings)}", settings
+    ) as corpus:
         _check_filters(corpus, judged)
         report = corpus.refresh(progress)
         for asked in judged.questions[:1]:
             _ask(corpus, asked, way)
-        outcomes = tuple(_outcome(corpus, judged, asked, way) for asked in judged.questions)
+        outcomes = tuple(
+            _outcome(corpus, judged, asked, way) for asked in judged.questions
+        )
     documents = report.indexed + report.unchanged
     return Measured(judged, way.name, documents, len(report.skipped), outcomes)
 
@@ -101,14 +213,24 @@ def _outcome(corpus: Corpus, judged: JudgedSet, asked: Asked, way: Way) -> Outco
     found = _ask(corpus, asked, way)
     ranked = tuple(judged.ids.get(path, path) for path in _documents(found))
     return Outcome(
-        asked.id, found.query_type, asked.label, ranked, scores(ranked, asked.grades), found.timings_ms
+        asked.id,
+        found.query_type,
+        asked.label,
+        ranked,
+        scores(ranked, asked.grades),
+        found.timings_ms,
     )
 
 
 def _documents(found: Found) -> list[str]:
     """The documents in order. A result stands for every place that its text is in."""
-    places = ((result.path, *(place.path for place in result.also_in)) for result in found.results)
-    return list(dict.fromkeys(path for of_result in places for path in of_result))[:DEPTH]
+    places = (
+        (result.path, *(place.path for place in result.also_in))
+        for result in found.results
+    )
+    return list(dict.fromkeys(path for of_result in places for path in of_result))[
+        :DEPTH
+    ]
 
 
 def _ask(corpus: Corpus, asked: Asked, way: Way) -> Found:

@@ -35,9 +35,13 @@ _LAYOUT: Final = 1  # raised when documents become other files, so that a kept f
 _LABELS: Final = ("kind", "intent", "category", "type")
 _LONGEST_NAME: Final = 255  # bytes of a part of a path, as file systems have it
 _LONGEST_OWN_NAME: Final = 80  # characters of a name that we make ourselves
-_LONGEST_PATH: Final = 1_000  # bytes; systems allow 4096, the working folder's own included
+_LONGEST_PATH: Final = (
+    1_000  # bytes; systems allow 4096, the working folder's own included
+)
 _LARGEST_GRADE: Final = 1_000_000
-_RESERVED: Final = frozenset({"", ".", "..", ".git", ".svn", ".hg", ".jj", ".bzr", ".tamis"})
+_RESERVED: Final = frozenset(
+    {"", ".", "..", ".git", ".svn", ".hg", ".jj", ".bzr", ".tamis"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,15 @@ class _Source:
         if self.packed is None:
             return f"{_cleaned(self.tree.name)}-{_digest(os.fsencode(self.tree))}"
         with self.packed.open("rb") as content:
-            digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+            digest = hashlib.file_digest(
+                content, lambda: hashlib.blake2b(digest_size=8)
+            ).hexdigest()
         return f"{_cleaned(self.packed.parent.name)}-{digest}"
 
 
-def open_judged(given: Path, work: Path, tree: Path | None = None, most: int = 0) -> tuple[JudgedSet, Path]:
+def open_judged(
+    given: Path, work: Path, tree: Path | None = None, most: int = 0
+) -> tuple[JudgedSet, Path]:
     """Read a set, and write its corpus into the working folder unless it is there from before.
 
     The second value is the folder that everything made from this corpus belongs in. `tree` stands in
@@ -93,7 +101,11 @@ def open_judged(given: Path, work: Path, tree: Path | None = None, most: int = 0
     source = _find(given, tree)
     names = file_names(_entries(source.packed)) if source.packed else {}
     place = work / source.corpus_name
-    root = _written(source.packed, place / f"files-{_LAYOUT}", names) if source.packed else source.tree
+    root = (
+        _written(source.packed, place / f"files-{_LAYOUT}", names)
+        if source.packed
+        else source.tree
+    )
     ids = {path: key for key, path in names.items()}
     judged = JudgedSet(source.name, root, ids, ())
     return _with_questions(judged, source, names, most), place
@@ -103,9 +115,12 @@ def _find(given: Path, tree: Path | None) -> _Source:
     given = Path(os.path.abspath(given))
     if not given.exists():
         raise BadJudgedSet(
-            f"there is no judged set {given}", hint="give a folder with questions and judgements"
+            f"there is no judged set {given}",
+            hint="give a folder with questions and judgements",
         )
-    folder, queries = (given, given / _QUERIES) if given.is_dir() else (given.parent, given)
+    folder, queries = (
+        (given, given / _QUERIES) if given.is_dir() else (given.parent, given)
+    )
     for needed in (queries, folder / _JUDGEMENTS):
         if not needed.is_file():
             hint = f"a judged set has {_QUERIES}, {_JUDGEMENTS} and a corpus"
@@ -117,7 +132,9 @@ def _find(given: Path, tree: Path | None) -> _Source:
     found = tree or folder / _TREE
     if not found.is_dir():
         what = f"{tree} is not a folder" if tree else f"{folder} has no corpus"
-        raise BadJudgedSet(what, hint="--corpus names the folder that the judged paths are in")
+        raise BadJudgedSet(
+            what, hint="--corpus names the folder that the judged paths are in"
+        )
     return _Source(name, queries, folder / _JUDGEMENTS, None, found.resolve())
 
 
@@ -129,14 +146,20 @@ def _packed(folder: Path) -> Path | None:
 # --- questions and judgements ---------------------------------------------------------------
 
 
-def _with_questions(judged: JudgedSet, source: _Source, names: Mapping[str, str], most: int) -> JudgedSet:
+def _with_questions(
+    judged: JudgedSet, source: _Source, names: Mapping[str, str], most: int
+) -> JudgedSet:
     """The questions that have a relevant document, and the counts of what is left out."""
     judgements, missing = _judgements(source.judgements), 0
     kept: list[Asked] = []
     unjudged = orphaned = 0
     for asked in _asked(source.queries):
         grades = judgements.get(asked.id, {})
-        there = {one: g for one, g in grades.items() if one in names or _is_file(one, judged.root, names)}
+        there = {
+            one: g
+            for one, g in grades.items()
+            if one in names or _is_file(one, judged.root, names)
+        }
         missing += len(grades) - len(there)
         if any(grade > 0 for grade in there.values()):
             kept.append(replace(asked, grades=there))
@@ -163,7 +186,12 @@ def _asked(file: Path) -> Iterator[Asked]:
     for line, record in _records(file):
         key, text = _text(record, "_id", file, line), _text(record, "text", file, line)
         if key in seen:
-            raise _bad_line(file, line, f"the question {key!r} is there twice", "give each an _id of its own")
+            raise _bad_line(
+                file,
+                line,
+                f"the question {key!r} is there twice",
+                "give each an _id of its own",
+            )
         seen.add(key)
         label = next((str(record[name]) for name in _LABELS if record.get(name)), "")
         yield Asked(key, text, {}, label, str(record.get("filter") or ""))
@@ -181,12 +209,17 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
         grades, grade = judged.setdefault(parts[0], {}), int(parts[2])
         if grades.setdefault(parts[1], grade) != grade:
             what = f"{parts[1]!r} was judged {grades[parts[1]]} for {parts[0]!r} before"
-            raise _bad_line(file, line, what, "give each document of a question one grade")
+            raise _bad_line(
+                file, line, what, "give each document of a question one grade"
+            )
     return judged
 
 
 def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"[+-]?[0-9]{1,7}", text)) and abs(int(text)) <= _LARGEST_GRADE
+    return (
+        bool(re.fullmatch(r"[+-]?[0-9]{1,7}", text))
+        and abs(int(text)) <= _LARGEST_GRADE
+    )
 
 
 def _spread(questions: Sequence[Asked], most: int) -> tuple[Asked, ...]:
@@ -206,7 +239,11 @@ def file_names(documents: Sequence[tuple[str, str]]) -> dict[str, str]:
     """
     paths = [(key, path) for key, path in documents if _is_safe(path)]
     shared = Counter(path for _, path in paths)
-    folders = {_folded(str(above)) for _, path in paths for above in PurePosixPath(path).parents}
+    folders = {
+        _folded(str(above))
+        for _, path in paths
+        for above in PurePosixPath(path).parents
+    }
     kept: dict[str, tuple[str, str]] = {}
     for key, path in paths:
         if shared[path] == 1 and _folded(path) not in folders:
@@ -240,12 +277,18 @@ def _is_safe(path: str) -> bool:
     if not path.isprintable() or "\\" in path or len(os.fsencode(path)) > _LONGEST_PATH:
         return False
     parts = path.split("/")
-    return all(part.casefold() not in _RESERVED and len(part.encode()) <= _LONGEST_NAME for part in parts)
+    return all(
+        part.casefold() not in _RESERVED and len(part.encode()) <= _LONGEST_NAME
+        for part in parts
+    )
 
 
 def _cleaned(name: str) -> str:
     """A name made of letters, digits, dots and dashes, short, never hidden and never empty."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:_LONGEST_OWN_NAME].lstrip(".-") or "document"
+    return (
+        re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:_LONGEST_OWN_NAME].lstrip(".-")
+        or "document"
+    )
 
 
 def _digest(content: bytes) -> str:
@@ -258,7 +301,12 @@ def _entries(file: Path) -> list[tuple[str, str]]:
     for line, record in _records(file):
         key = _text(record, "_id", file, line)
         if key in entries:
-            raise _bad_line(file, line, f"the document {key!r} is there twice", "give each an _id of its own")
+            raise _bad_line(
+                file,
+                line,
+                f"the document {key!r} is there twice",
+                "give each an _id of its own",
+            )
         path = record.get("path")
         entries[key] = path if isinstance(path, str) else ""
     return list(entries.items())
@@ -275,7 +323,9 @@ def _written(packed: Path, target: Path, names: Mapping[str, str]) -> Path:
             _write(packed, unfinished, names)
             unfinished.rename(target)
         except OSError:
-            if not target.is_dir():  # else another process was first, with the same files
+            if (
+                not target.is_dir()
+            ):  # else another process was first, with the same files
                 raise
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -294,7 +344,9 @@ def _content(record: Mapping[str, Any], *, named: bool) -> bytes:
     """A document's text; one that is named after its id has no title but the one that it is given."""
     title = " ".join(str(record.get("title") or "").split())
     text = str(record.get("text") or "")
-    return (f"# {title}\n\n{text}" if named and title else text).encode("utf-8", "replace")
+    return (f"# {title}\n\n{text}" if named and title else text).encode(
+        "utf-8", "replace"
+    )
 
 
 # --- lines ----------------------------------------------------------------------------------
@@ -305,9 +357,13 @@ def _records(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _bad_line(file, line, f"not JSON: {error}", "each line is one JSON object") from error
+            raise _bad_line(
+                file, line, f"not JSON: {error}", "each line is one JSON object"
+            ) from error
         if not isinstance(record, dict):
-            raise _bad_line(file, line, "not a JSON object", "each line is one JSON object")
+            raise _bad_line(
+                file, line, "not a JSON object", "each line is one JSON object"
+            )
         yield line, record
 
 
@@ -316,7 +372,12 @@ def _text(record: Mapping[str, Any], key: str, file: Path, line: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        raise _bad_line(file, line, f"{key} is missing or empty", f'write it as text: {{"{key}": "..."}}')
+        raise _bad_line(
+            file,
+            line,
+            f"{key} is missing or empty",
+            f'write it as text: {{"{key}": "..."}}',
+        )
     return value
 
 
@@ -333,7 +394,9 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             file, line + 1, f"it cannot be read: {error}", "it must be whole, in UTF-8"
         ) from error
     except OSError as error:
-        raise BadJudgedSet(f"cannot read {file}: {error.strerror}", hint="check its permissions") from error
+        raise BadJudgedSet(
+            f"cannot read {file}: {error.strerror}", hint="check its permissions"
+        ) from error
 
 
 def _reading(file: Path) -> IO[str]:

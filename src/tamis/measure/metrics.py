@@ -17,12 +17,18 @@ def ndcg(ranked: Sequence[str], grades: Grades, k: int) -> float:
     """Discounted gain of the first k, as a share of the best possible. Linear in the grade, as in BEIR."""
     best = sorted(grades.values(), reverse=True)
     ideal = _discounted(best[:k])
-    return _discounted([grades.get(one, 0) for one in ranked[:k]]) / ideal if ideal else 0.0
+    return (
+        _discounted([grades.get(one, 0) for one in ranked[:k]]) / ideal
+        if ideal
+        else 0.0
+    )
 
 
 def reciprocal_rank(ranked: Sequence[str], grades: Grades, k: int) -> float:
     """1 over the place of the first relevant document; 0 when none is among the first k."""
-    places = (place for place, one in enumerate(ranked[:k], start=1) if grades.get(one, 0) > 0)
+    places = (
+        place for place, one in enumerate(ranked[:k], start=1) if grades.get(one, 0) > 0
+    )
     return 1 / next(places, math.inf)
 
 
@@ -33,7 +39,9 @@ def recall(ranked: Sequence[str], grades: Grades, k: int) -> float:
 
 
 def _discounted(gains: Sequence[int]) -> float:
-    return sum(max(gain, 0) / math.log2(place + 1) for place, gain in enumerate(gains, start=1))
+    return sum(
+        max(gain, 0) / math.log2(place + 1) for place, gain in enumerate(gains, start=1)
+    )
 
 
 METRICS: Final[Mapping[str, Metric]] = {

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import UsageError, storage_faults
+from tamis.measure.compare import ALL_SETS, Compared, means
 from tamis.measure.evaluate import Measured
 from tamis.measure.metrics import MAIN
 from tamis.measure.study import Study
-from tamis.measure.summary import ALL_SETS, Compared, means
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,14 +24,20 @@ _WIDTH, _ROW, _MARGIN = 8.0, 0.32, 1.4  # inches
 def check_plot(file: Path) -> None:
     """Whether a picture can be drawn there, before hours are spent on what it would show."""
     if file.suffix.lower() not in FORMATS:
-        raise UsageError(f"{file} is neither SVG nor PNG", hint="name it out.svg or out.png")
+        raise UsageError(
+            f"{file} is neither SVG nor PNG", hint="name it out.svg or out.png"
+        )
     if not file.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {file.absolute().parent}", hint="make it first")
+        raise UsageError(
+            f"there is no folder {file.absolute().parent}", hint="make it first"
+        )
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         hint = 'run: pip install "tamis[plot]"'
-        raise UsageError("a picture needs matplotlib, which is not installed", hint=hint) from error
+        raise UsageError(
+            "a picture needs matplotlib, which is not installed", hint=hint
+        ) from error
 
 
 def draw(done: Study, file: Path) -> None:
@@ -50,7 +56,9 @@ def draw(done: Study, file: Path) -> None:
         else:
             _figures(axes, done.measured)
         axes.invert_yaxis()
-        metadata: dict[str, Any] = {"Date": None} if file.suffix.lower() == ".svg" else {}
+        metadata: dict[str, Any] = (
+            {"Date": None} if file.suffix.lower() == ".svg" else {}
+        )
         with storage_faults(file.absolute().parent):
             figure.savefig(file, metadata=metadata)
 
@@ -60,7 +68,9 @@ def _rows(done: Study) -> list[tuple[str, Compared]]:
     if done.comparisons:
         return [(row.set, row) for row in done.comparisons]
     total = ALL_SETS if any(row.set == ALL_SETS for row in done.ablations) else None
-    return [(row.second, row) for row in done.ablations if total is None or row.set == total]
+    return [
+        (row.second, row) for row in done.ablations if total is None or row.set == total
+    ]
 
 
 def _differences(axes: "Axes", rows: Sequence[tuple[str, Compared]]) -> None:
@@ -68,13 +78,19 @@ def _differences(axes: "Axes", rows: Sequence[tuple[str, Compared]]) -> None:
     axes.axvline(0.0, color="0.6", linewidth=1)
     for place, (_, row) in enumerate(rows):
         one = row.difference
-        colour = ("tab:green" if one.mean > 0 else "tab:red") if one.is_clear else "0.35"
+        colour = (
+            ("tab:green" if one.mean > 0 else "tab:red") if one.is_clear else "0.35"
+        )
         axes.plot([one.low, one.high], [place, place], color=colour, linewidth=2)
         axes.plot([one.mean], [place], marker="o", color=colour)
     axes.set_yticks(range(len(rows)), [_label(name) for name, _ in rows])
     against = rows[0][1]
     sets = {row.second for _, row in rows}
-    what = f"{against.second} against {against.first}" if len(sets) == 1 else f"against {against.first}"
+    what = (
+        f"{against.second} against {against.first}"
+        if len(sets) == 1
+        else f"against {against.first}"
+    )
     axes.set_xlabel(_label(f"difference in {MAIN}: {what} (95 % interval)"))
 
 

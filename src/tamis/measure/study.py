@@ -12,10 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from tamis.errors import BadJudgedSet, UsageError
-from tamis.measure.evaluate import Measured, evaluate
+from tamis.measure.compare import Compared, Scored, compared, scored, to_dict
+from tamis.measure.evaluate import (
+    DEFAULT_WAY,
+    Measured,
+    Way,
+    ablations,
+    evaluate,
+    parse_way,
+)
 from tamis.measure.metrics import MAIN
-from tamis.measure.summary import Compared, Scored, compared, scored, to_dict
-from tamis.measure.ways import DEFAULT_WAY, Way, ablations, parse_way
 from tamis.progress import Progress
 
 
@@ -23,7 +29,9 @@ from tamis.progress import Progress
 class Plan:
     """What is to be measured, and compared."""
 
-    sets: tuple[tuple[Path, Path | None], ...]  # each with the tree of its documents, where one is named
+    sets: tuple[
+        tuple[Path, Path | None], ...
+    ]  # each with the tree of its documents, where one is named
     ways: tuple[Way, ...]  # the first is the one that is taken apart
     less: tuple[Way, ...] = ()  # the first without a stage or a lane
     compare: tuple[str, str] | None = None
@@ -41,7 +49,9 @@ class Study:
     ablations: tuple[Compared, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return to_dict((*self.measured, *self.taken_apart), self.comparisons, self.ablations)
+        return to_dict(
+            (*self.measured, *self.taken_apart), self.comparisons, self.ablations
+        )
 
 
 def plan(
@@ -58,7 +68,10 @@ def plan(
     ways = tuple(parse_way(text) for text in configs)
     names = {way.name for way in ways}
     if len(names) < len(ways):
-        raise UsageError("two configurations have the same name", hint="give each its own: NAME=key=value")
+        raise UsageError(
+            "two configurations have the same name",
+            hint="give each its own: NAME=key=value",
+        )
     if DEFAULT_WAY not in names and (not ways or DEFAULT_WAY in (compare or ())):
         ways = (*ways, Way(DEFAULT_WAY))
     for name in compare or ():
@@ -93,7 +106,9 @@ def study(plan: Plan, work: Path, progress: Progress) -> Study:
     lost = [
         row
         for way in plan.less
-        for row in compared(scored(found, whole), scored(found, way.name), (whole, way.name))
+        for row in compared(
+            scored(found, whole), scored(found, way.name), (whole, way.name)
+        )
     ]
     return Study(
         tuple(one for one in found if one.way not in apart),
@@ -130,18 +145,32 @@ def read_saved(text: str, known: Sequence[str] = ()) -> Scored:
         results = json.loads(Path(file).read_text("utf-8"))["results"]
         by_way: dict[str, dict[str, dict[str, float]]] = {}
         for one in results:
-            points = {str(each["id"]): float(each["scores"][MAIN]) for each in one["asked"]}
+            points = {
+                str(each["id"]): float(each["scores"][MAIN]) for each in one["asked"]
+            }
             by_way.setdefault(one["config"], {})[one["set"]] = points
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise BadJudgedSet(f"{file} holds no results", hint="write it with: tamis eval --json") from error
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        raise BadJudgedSet(
+            f"{file} holds no results", hint="write it with: tamis eval --json"
+        ) from error
     return _one_way(by_way, file, name)
 
 
-def _one_way(by_way: dict[str, dict[str, dict[str, float]]], file: str, name: str) -> Scored:
+def _one_way(
+    by_way: dict[str, dict[str, dict[str, float]]], file: str, name: str
+) -> Scored:
     if not name and len(by_way) == 1:
         return next(iter(by_way.values()))
     if name not in by_way:
         raise UsageError(
-            f"{file} has results of {', '.join(by_way) or 'nothing'}", hint=f"say which: {file}:NAME"
+            f"{file} has results of {', '.join(by_way) or 'nothing'}",
+            hint=f"say which: {file}:NAME",
         )
     return by_way[name]

@@ -1,1 +1,1 @@
-"""Models: text to numbers, each behind two methods, loaded from packages and never from a network."""
+"""Models that turn text into vectors, and rerankers."""

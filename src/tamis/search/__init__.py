@@ -1,1 +1,1 @@
-"""THE QUERY PATH: lanes, fusion, and a chain of stages."""
+"""The query path: from a request to ranked results."""

@@ -45,11 +45,20 @@ COVERED: Final = Logistic(0.75, 10.0)
 
 
 def calibrated(
-    candidates: Sequence[Candidate], coverage: Sequence[float], related: Logistic | None, reach: int = REACH
+    candidates: Sequence[Candidate],
+    coverage: Sequence[float],
+    related: Logistic | None,
+    reach: int = REACH,
 ) -> list[Candidate]:
     """The same candidates in the same order, with scores from 0 to 1 that never rise."""
-    own = [grounds(each, covered, related) for each, covered in zip(candidates, coverage, strict=True)]
-    near = [value if within(each, reach) else 0.0 for each, value in zip(candidates, own, strict=True)]
+    own = [
+        grounds(each, covered, related)
+        for each, covered in zip(candidates, coverage, strict=True)
+    ]
+    near = [
+        value if within(each, reach) else 0.0
+        for each, value in zip(candidates, own, strict=True)
+    ]
     lifted = list(accumulate(reversed(near), max))[::-1]
     scored: list[Candidate] = []
     most = 1.0
@@ -61,7 +70,10 @@ def calibrated(
 
 def grounds(candidate: Candidate, coverage: float, related: Logistic | None) -> float:
     """How likely the passage has to do with the question, by its own evidence."""
-    cosine = max((each.score for each in candidate.evidence if each.lane == "meaning"), default=None)
+    cosine = max(
+        (each.score for each in candidate.evidence if each.lane == "meaning"),
+        default=None,
+    )
     by_meaning = related(cosine) if related and cosine is not None else 0.0
     by_words = COVERED(coverage) if coverage > 0 else 0.0
     return 1 - (1 - by_meaning) * (1 - by_words)

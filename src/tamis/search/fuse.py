@@ -23,11 +23,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
-from tamis.search.places import is_code
 from tamis.settings import SearchSettings
 
 Ranking = Sequence[tuple[Passage, float]]  # best first
-Position = tuple[str, int]  # of a passage: the document's path, and which of its passages
+Position = tuple[
+    str, int
+]  # of a passage: the document's path, and which of its passages
 
 REACH: Final = 50  # the hit at which a lane's standing has come down to its least
 _LEAST: Final = 0.2
@@ -67,7 +68,9 @@ class Sources:
 
     def of_place(self, lane: Lane, passage: Passage) -> float:
         """A document says at its beginning what it is about; code begins with its imports."""
-        begins = lane != "meaning" or passage.position in self.openings or is_code(passage)
+        begins = (
+            lane != "meaning" or passage.position in self.openings or passage.is_code
+        )
         return 1.0 if begins else self.inner
 
 
@@ -93,29 +96,50 @@ def fuse(
     passages: dict[tuple[str, int], Passage] = {}
     for lane, ranking in rankings.items():
         confidences = confidence(lane, [score for _, score in ranking], sources)
-        for rank, ((passage, score), sure) in enumerate(zip(ranking, confidences, strict=True), start=1):
+        for rank, ((passage, score), sure) in enumerate(
+            zip(ranking, confidences, strict=True), start=1
+        ):
             passages[passage.position] = passage
             worth = sure * sources.of_place(lane, passage)
-            found.setdefault(passage.position, []).append(Evidence(lane, rank, score, worth))
+            found.setdefault(passage.position, []).append(
+                Evidence(lane, rank, score, worth)
+            )
     most = best_possible(rankings, weights, k, sources)
     fused = [
-        _candidate(passages[position], _counted(evidence, weights, k, reach), weights, k, most)
+        _candidate(
+            passages[position], _counted(evidence, weights, k, reach), weights, k, most
+        )
         for position, evidence in found.items()
     ]
-    return sorted(fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position))
+    return sorted(
+        fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position)
+    )
 
 
-def balanced(sources: Sources, rankings: Mapping[Lane, Ranking], reach: int = REACH) -> Sources:
+def balanced(
+    sources: Sources, rankings: Mapping[Lane, Ranking], reach: int = REACH
+) -> Sources:
     """With what the words lane is worth for this question, where both it and the meaning lane found some.
 
     The rankings are the lanes' first `reach`, or all that they have.
     """
     if not sources.adaptive or not rankings.get("words") or not rankings.get("meaning"):
         return sources
-    gap, agreement = _gap(rankings["words"], reach), _agreement(rankings["words"], rankings["meaning"])
-    swing = math.exp(_PER_GAP * (gap - _USUAL_GAP) + _PER_AGREEMENT * (agreement - _USUAL_AGREEMENT))
+    gap, agreement = (
+        _gap(rankings["words"], reach),
+        _agreement(rankings["words"], rankings["meaning"]),
+    )
+    swing = math.exp(
+        _PER_GAP * (gap - _USUAL_GAP) + _PER_AGREEMENT * (agreement - _USUAL_AGREEMENT)
+    )
     words = sources.worth.get("words", 1.0)
-    return replace(sources, worth={**sources.worth, "words": min(words * swing, max(words, _MOST_FOR_WORDS))})
+    return replace(
+        sources,
+        worth={
+            **sources.worth,
+            "words": min(words * swing, max(words, _MOST_FOR_WORDS)),
+        },
+    )
 
 
 def _gap(ranking: Ranking, reach: int) -> float:
@@ -127,7 +151,9 @@ def _gap(ranking: Ranking, reach: int) -> float:
     for passage, score in ranking:
         best.setdefault(passage.path, score)
     scores = list(best.values())
-    last = ranking[-1][1] if len(ranking) >= reach else 0.0  # there is more, or there is nothing
+    last = (
+        ranking[-1][1] if len(ranking) >= reach else 0.0
+    )  # there is more, or there is nothing
     first, tenth = scores[0], scores[9] if len(scores) > 9 else last
     return (first - tenth) / first if first else 0.0
 
@@ -136,20 +162,28 @@ def _agreement(words: Ranking, meaning: Ranking) -> float:
     """Where the first three stand with the meaning lane, from 1 for its best to 0 for its fiftieth."""
     scores = [score for _, score in meaning]
     spread = _spread("meaning", scores)
-    standing = {passage.position: 1 - min((scores[0] - score) / spread, 1.0) for passage, score in meaning}
+    standing = {
+        passage.position: 1 - min((scores[0] - score) / spread, 1.0)
+        for passage, score in meaning
+    }
     first = [standing.get(passage.position, 0.0) for passage, _ in words[:3]]
     return sum(first) / len(first)
 
 
 def best_possible(
-    rankings: Mapping[Lane, Ranking], weights: Mapping[Lane, float], k: int, sources: Sources = RANKS_ALONE
+    rankings: Mapping[Lane, Ranking],
+    weights: Mapping[Lane, float],
+    k: int,
+    sources: Sources = RANKS_ALONE,
 ) -> float:
     """What a passage that is first in every lane would get.
 
     The code lane comes on top: that a name is found elsewhere is no reason to trust a passage less.
     """
     others = [lane for lane in rankings if lane != "code"]
-    return sum(weights[lane] * sources.worth.get(lane, 1.0) for lane in others or rankings) / (k + 1)
+    return sum(
+        weights[lane] * sources.worth.get(lane, 1.0) for lane in others or rankings
+    ) / (k + 1)
 
 
 def confidence(lane: Lane, scores: Sequence[float], sources: Sources) -> list[float]:
@@ -160,7 +194,8 @@ def confidence(lane: Lane, scores: Sequence[float], sources: Sources) -> list[fl
     near = sources.near if lane == "meaning" else 1.0
     standing = standings(lane, scores) if sources.by_score else [1.0] * len(scores)
     return [
-        worth * each * (near if score > _NEAR else 1.0) for each, score in zip(standing, scores, strict=True)
+        worth * each * (near if score > _NEAR else 1.0)
+        for each, score in zip(standing, scores, strict=True)
     ]
 
 
@@ -173,7 +208,10 @@ def standings(lane: Lane, scores: Sequence[float]) -> list[float]:
     if not scores:
         return []
     best, spread = scores[0], _spread(lane, scores)
-    return [_LEAST ** min((best - score) / spread, 1.0) if spread else 1.0 for score in scores]
+    return [
+        _LEAST ** min((best - score) / spread, 1.0) if spread else 1.0
+        for score in scores
+    ]
 
 
 def _spread(lane: Lane, scores: Sequence[float]) -> float:
@@ -201,7 +239,11 @@ def _added(evidence: Evidence, weights: Mapping[Lane, float], k: int) -> float:
 
 
 def _candidate(
-    passage: Passage, evidence: tuple[Evidence, ...], weights: Mapping[Lane, float], k: int, most: float
+    passage: Passage,
+    evidence: tuple[Evidence, ...],
+    weights: Mapping[Lane, float],
+    k: int,
+    most: float,
 ) -> Candidate:
     raw = sum(_added(item, weights, k) for item in evidence)
     return Candidate(passage, raw, raw / most if most else 0.0, evidence)

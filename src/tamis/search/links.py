@@ -12,11 +12,13 @@ from heapq import nsmallest
 from math import sqrt
 from typing import Final
 
-from tamis.engine import Edge
+from tamis.index.protocol import Edge
 from tamis.model import LinkType
 
 Look = Callable[[Sequence[str]], Sequence[Edge]]
-Steps = dict[tuple[str, str], tuple[float, Edge]]  # from one document to another: how strong, over what
+Steps = dict[
+    tuple[str, str], tuple[float, Edge]
+]  # from one document to another: how strong, over what
 Count = Callable[[Sequence[str]], Mapping[str, int]]
 
 SEEDS: Final = 10  # documents to start from: hits beyond them are too uncertain to vouch for others
@@ -41,7 +43,9 @@ class Neighbour:
     edge: Edge
 
 
-def neighbours(seeds: Mapping[str, float], hops: int, look: Look, count: Count) -> list[Neighbour]:
+def neighbours(
+    seeds: Mapping[str, float], hops: int, look: Look, count: Count
+) -> list[Neighbour]:
     """What is linked with the seeds (they themselves included), best first, ties by path.
 
     `look` tells the edges that touch some documents, `count` with how many each is linked.
@@ -50,15 +54,21 @@ def neighbours(seeds: Mapping[str, float], hops: int, look: Look, count: Count) 
     frontier, reached = dict(seeds), set(seeds)
     for hop in range(1, hops + 1):
         gains = _gains(frontier, look, count)
-        frontier = {path: gain for path, (gain, _) in gains.items() if path not in reached}
+        frontier = {
+            path: gain for path, (gain, _) in gains.items() if path not in reached
+        }
         reached |= frontier.keys()
         for path, (gain, edge) in gains.items():
-            if hop == 1 or path in frontier:  # later, what comes back to where it came from says nothing
+            if (
+                hop == 1 or path in frontier
+            ):  # later, what comes back to where it came from says nothing
                 found[path] = Neighbour(path, gain, hop, edge)
     return sorted(found.values(), key=lambda each: (-each.score, each.path))[:_MOST]
 
 
-def _gains(frontier: Mapping[str, float], look: Look, count: Count) -> dict[str, tuple[float, Edge]]:
+def _gains(
+    frontier: Mapping[str, float], look: Look, count: Count
+) -> dict[str, tuple[float, Edge]]:
     """What each neighbour of the frontier gets, and the strongest link that brings it."""
     steps = _nearest(_steps(frontier, look(sorted(frontier))))
     degree = count(sorted({path for _, path in steps}))
@@ -82,7 +92,11 @@ def _nearest(steps: Steps) -> Steps:
     by_start: dict[str, list[tuple[float, str]]] = {}
     for (start, path), (weight, _) in steps.items():
         by_start.setdefault(start, []).append((-weight, path))
-    chosen = ((start, path) for start, own in by_start.items() for _, path in nsmallest(_LOOKED_AT, own))
+    chosen = (
+        (start, path)
+        for start, own in by_start.items()
+        for _, path in nsmallest(_LOOKED_AT, own)
+    )
     return {key: steps[key] for key in chosen}
 
 

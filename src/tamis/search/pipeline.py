@@ -8,19 +8,28 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine import Allowed, Snapshot
-from tamis.filters import CHUNK_ATOMS, EVERYTHING, Filter, Workspace, atoms
-from tamis.identifiers import asked
+from tamis.index.protocol import Allowed, Snapshot
 from tamis.model import Candidate, Lane, Parent
-from tamis.search.classify import query_type, type_weights
-from tamis.search.expand import Wording, worded
-from tamis.search.fuse import REACH, Position, Ranking, Sources, balanced, confidence, fuse, within
-from tamis.search.names import pointed
+from tamis.query.filters import CHUNK_ATOMS, EVERYTHING, Filter, Workspace, atoms
+from tamis.search.boosts import pointed
+from tamis.search.extras.adaptive import query_type, type_weights
+from tamis.search.extras.expansion import Wording, worded
+from tamis.search.extras.rerank import Watched
+from tamis.search.fuse import (
+    REACH,
+    Position,
+    Ranking,
+    Sources,
+    balanced,
+    confidence,
+    fuse,
+    within,
+)
 from tamis.search.question import Answer, Embed, Means, Models, Question
-from tamis.search.rerank import Watched
 from tamis.search.retrieve import Retrieved, linked, retrieve
 from tamis.search.stages import run_stages
-from tamis.text import words
+from tamis.text.identifiers import asked
+from tamis.text.words import words
 
 log = logging.getLogger("tamis.search")
 
@@ -32,7 +41,11 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     means = means_of(snapshot, question, allowed, replace(models, rerank=reranker))
     lanes = active_lanes(question, allowed.known if models.embed else 0.0)
     clock.lap("filter")
-    vector = models.embed(question.text) if models.embed and "meaning" in lanes and allowed.chunks else None
+    vector = (
+        models.embed(question.text)
+        if models.embed and "meaning" in lanes and allowed.chunks
+        else None
+    )
     clock.lap("embed")
     wording = word(snapshot, question, vector, models.embed, allowed)
     clock.lap("expand")
@@ -41,13 +54,19 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     scanned = 0
     for again, rows in enumerate(_ways(allowed, question)):
         if again:
-            log.debug("%d results of %d wanted: asked again, filtered after", len(candidates), question.limit)
+            log.debug(
+                "%d results of %d wanted: asked again, filtered after",
+                len(candidates),
+                question.limit,
+            )
         while True:
             scanned += snapshot.state.chunks if rows.late else rows.chunks
             retrieved, fused = gather(snapshot, question, wording, lanes, rows, depth)
             clock.lap("lanes")
             funnel = {"fused": len(fused)}
-            trace: dict[str, Sequence[Candidate]] | None = {"fused": fused} if question.explain else None
+            trace: dict[str, Sequence[Candidate]] | None = (
+                {"fused": fused} if question.explain else None
+            )
             candidates = run_stages(fused, wide, means, funnel, clock.spent, trace)
             clock.lap("stages")
             if not _wants_more(candidates, funnel, retrieved, wide, lanes, depth):
@@ -58,7 +77,10 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     if wide is not question:
         candidates = run_stages(fused, question, means, funnel, clock.spent, trace)
         clock.lap("stages")
-    kind, parents = query_type(question.text), _parents(snapshot, candidates) if question.parents else {}
+    kind, parents = (
+        query_type(question.text),
+        _parents(snapshot, candidates) if question.parents else {},
+    )
     times = clock.milliseconds()
     return Answer(
         tuple(candidates), kind, funnel, times, allowed, scanned, depth, retrieved.reached, parents,
@@ -74,10 +96,20 @@ def word(
     allowed: Allowed,
 ) -> Wording:
     """The question as the lanes are asked it: with what is added to it."""
-    return worded(snapshot, question.text, vector, embed, allowed, question.settings, question.synonyms)
+    return worded(
+        snapshot,
+        question.text,
+        vector,
+        embed,
+        allowed,
+        question.settings,
+        question.synonyms,
+    )
 
 
-def means_of(snapshot: Snapshot, question: Question, allowed: Allowed, models: Models) -> Means:
+def means_of(
+    snapshot: Snapshot, question: Question, allowed: Allowed, models: Models
+) -> Means:
     terms = tuple(dict.fromkeys(words(question.text)))
     return Means(
         lambda candidates: snapshot.vectors(_positions(candidates)),
@@ -100,31 +132,52 @@ def gather(
     depth: int,
 ) -> tuple[Retrieved, list[Candidate]]:
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
-    k, reach, vector = question.settings.rrf_k_constant, question.settings.candidate_depth, wording.vector
-    retrieved = retrieve(snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further)
-    near = {lane: ranking[:reach] for lane, ranking in retrieved.rankings.items()}  # however many were wanted
-    sources = pointed(balanced(Sources.of(question.settings), near, reach), near, question.text)
+    k, reach, vector = (
+        question.settings.rrf_k_constant,
+        question.settings.candidate_depth,
+        wording.vector,
+    )
+    retrieved = retrieve(
+        snapshot, question.text, vector, tuple(lanes), rows, depth, wording.further
+    )
+    near = {
+        lane: ranking[:reach] for lane, ranking in retrieved.rankings.items()
+    }  # however many were wanted
+    sources = pointed(
+        balanced(Sources.of(question.settings), near, reach), near, question.text
+    )
     if sources.inner != 1.0:
         found = {passage.path for passage, _ in retrieved.rankings.get("meaning", ())}
-        sources = replace(sources, openings=_openings(snapshot, sorted(found), question.filter, rows))
+        sources = replace(
+            sources, openings=_openings(snapshot, sorted(found), question.filter, rows)
+        )
     retrieved = replace(retrieved, sources=sources)
     fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
         known = [candidate for candidate in fused if within(candidate, reach)]
-        reached = linked(snapshot, known, question.text, vector, question.max_hops, rows)
+        reached = linked(
+            snapshot, known, question.text, vector, question.max_hops, rows
+        )
         retrieved = replace(retrieved, reached=tuple(reached))
     if retrieved.reached and "links" in lanes:
         ranking = [(each.passage, each.neighbour.score) for each in retrieved.reached]
-        retrieved = replace(retrieved, rankings={**retrieved.rankings, "links": ranking})
+        retrieved = replace(
+            retrieved, rankings={**retrieved.rankings, "links": ranking}
+        )
         fused = fuse(retrieved.rankings, lanes, k, sources, reach)
     return retrieved, _in_sections(snapshot, fused, question.filter, rows)
 
 
-def _openings(snapshot: Snapshot, paths: Sequence[str], filter: Filter, rows: Allowed) -> frozenset[Position]:
+def _openings(
+    snapshot: Snapshot, paths: Sequence[str], filter: Filter, rows: Allowed
+) -> frozenset[Position]:
     """What documents begin with; where the filter cuts through them, of what it leaves."""
     if not paths or not _cuts(filter):
         return frozenset((path, 0) for path in paths)
-    whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, rows)
+    whole, left = (
+        snapshot.keys(paths, snapshot.allow(EVERYTHING)),
+        snapshot.keys(paths, rows),
+    )
     return frozenset((path, whole[path].index(left[path][0])) for path in paths)
 
 
@@ -137,10 +190,15 @@ def _in_sections(
     snapshot: Snapshot, fused: list[Candidate], filter: Filter, rows: Allowed
 ) -> list[Candidate]:
     """Without sections where the filter cuts through a document: they hold what it keeps out."""
-    paths = sorted({each.passage.path for each in fused if each.passage.parent is not None})
+    paths = sorted(
+        {each.passage.path for each in fused if each.passage.parent is not None}
+    )
     if not paths or not _cuts(filter):
         return fused
-    whole, left = snapshot.keys(paths, snapshot.allow(EVERYTHING)), snapshot.keys(paths, rows)
+    whole, left = (
+        snapshot.keys(paths, snapshot.allow(EVERYTHING)),
+        snapshot.keys(paths, rows),
+    )
     cut = {path for path in paths if len(left[path]) < len(whole[path])}
     return [_alone(each) if each.passage.path in cut else each for each in fused]
 
@@ -149,9 +207,13 @@ def _alone(candidate: Candidate) -> Candidate:
     return replace(candidate, passage=replace(candidate.passage, parent=None))
 
 
-def _parents(snapshot: Snapshot, candidates: Sequence[Candidate]) -> Mapping[tuple[str, int], Parent]:
+def _parents(
+    snapshot: Snapshot, candidates: Sequence[Candidate]
+) -> Mapping[tuple[str, int], Parent]:
     passages = (candidate.passage for candidate in candidates)
-    return snapshot.parents([(each.path, each.parent) for each in passages if each.parent is not None])
+    return snapshot.parents(
+        [(each.path, each.parent) for each in passages if each.parent is not None]
+    )
 
 
 def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
@@ -162,7 +224,9 @@ def _ways(allowed: Allowed, question: Question) -> list[Allowed]:
     if not any(isinstance(atom, Workspace) for atom in atoms(question.filter)):
         return [allowed]
     late = replace(allowed, late=True)
-    return {"post": [late], "hybrid": [allowed, late]}.get(question.settings.workspace_filtering, [allowed])
+    return {"post": [late], "hybrid": [allowed, late]}.get(
+        question.settings.workspace_filtering, [allowed]
+    )
 
 
 def active_lanes(question: Question, known: float) -> dict[Lane, float]:
@@ -175,11 +239,21 @@ def active_lanes(question: Question, known: float) -> dict[Lane, float]:
     weights: dict[Lane, float] = {
         "meaning": settings.semantic_weight * known,
         "words": settings.keyword_weight,
-        "code": settings.code_search_weight if settings.code_search_enabled and named else 0.0,
+        "code": settings.code_search_weight
+        if settings.code_search_enabled and named
+        else 0.0,
         "links": settings.graph_weight if question.max_hops else 0.0,
     }
-    more = type_weights(query_type(question.text)) if settings.adaptive_weights_enabled else {}
-    return {lane: weight * more.get(lane, 1.0) for lane, weight in weights.items() if weight > 0}
+    more = (
+        type_weights(query_type(question.text))
+        if settings.adaptive_weights_enabled
+        else {}
+    )
+    return {
+        lane: weight * more.get(lane, 1.0)
+        for lane, weight in weights.items()
+        if weight > 0
+    }
 
 
 def first_depth(limit: int, least: int = REACH) -> int:
@@ -210,7 +284,10 @@ def _wants_more(
     # What has not been seen yet may turn out to be what the question names, or written today.
     factor = question.largest_factor
     deeper = [
-        factor * lanes[lane] * _last_word(lane, ranking, retrieved.sources) / (k + depth + 1)
+        factor
+        * lanes[lane]
+        * _last_word(lane, ranking, retrieved.sources)
+        / (k + depth + 1)
         for lane, ranking in retrieved.rankings.items()
         if lane != "links"
     ]
@@ -219,7 +296,11 @@ def _wants_more(
 
 def _last_word(lane: Lane, ranking: Ranking, sources: Sources) -> float:
     """What the lane's word is worth for what comes after its last hit, at most."""
-    return confidence(lane, [score for _, score in ranking], sources)[-1] if ranking else 0.0
+    return (
+        confidence(lane, [score for _, score in ranking], sources)[-1]
+        if ranking
+        else 0.0
+    )
 
 
 class _Clock:

@@ -6,21 +6,22 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engine import Allowed
-from tamis.filters import EVERYTHING, Filter
-from tamis.identifiers import wanted_names
+from tamis.index.protocol import Allowed
 from tamis.model import Candidate, Parent
-from tamis.search.boost import NO_PENALTY, ArchivePenalty
+from tamis.query.filters import EVERYTHING, Filter
+from tamis.search.boosts import NO_PENALTY, ArchivePenalty, CodePlaces
 from tamis.search.calibrate import Logistic
-from tamis.search.expand import Expansion
-from tamis.search.places import CodePlaces
-from tamis.search.recency import most_for_recency, recency
-from tamis.search.rerank import Rerank, no_reranker
+from tamis.search.extras.expansion import Expansion
+from tamis.search.extras.recency import most_for_recency, recency
+from tamis.search.extras.rerank import Rerank, no_reranker
+from tamis.search.extras.synonyms import NO_SYNONYMS, Synonyms
 from tamis.search.retrieve import Reached
-from tamis.search.synonyms import NO_SYNONYMS, Synonyms
 from tamis.settings import SearchSettings
+from tamis.text.identifiers import wanted_names
 
-_OF_FUSED = frozenset({"named", "file name", "aside", "coherence", "saturation"})  # they would reorder a lane
+_OF_FUSED = frozenset(
+    {"named", "file name", "aside", "coherence", "saturation"}
+)  # they would reorder a lane
 Embed = Callable[[str], NDArray[np.float32]]
 
 
@@ -39,7 +40,9 @@ class Question:
     rerank: bool = False  # put the best in the order of a cross-encoder
     mmr: bool = False  # prefer what differs, instead of dropping what means the same
     explain: bool = False  # keep what every stage left
-    now: float | None = None  # when it is asked, in seconds since the epoch; None: age does not count
+    now: float | None = (
+        None  # when it is asked, in seconds since the epoch; None: age does not count
+    )
     settings: SearchSettings = SearchSettings()
     archive: ArchivePenalty = NO_PENALTY
     synonyms: Synonyms = NO_SYNONYMS
@@ -83,7 +86,11 @@ class Question:
     @property
     def recency_factor(self) -> Callable[[Candidate], float]:
         """What it is worth to be recent."""
-        now, profile, bias = self.now, self.settings.recency_profile, self.settings.recency_bias
+        now, profile, bias = (
+            self.now,
+            self.settings.recency_profile,
+            self.settings.recency_bias,
+        )
         if now is None:
             return lambda _: 1.0
         return lambda candidate: recency(profile, bias, candidate.passage.modified, now)
@@ -92,7 +99,9 @@ class Question:
     def largest_factor(self) -> float:
         """The most that boosts can make of a passage's score."""
         named = self.settings.named_boost if wanted_names(self.text) else 1.0
-        young = most_for_recency(self.settings.recency_profile, self.settings.recency_bias)
+        young = most_for_recency(
+            self.settings.recency_profile, self.settings.recency_bias
+        )
         return named * self.settings.path_boost * (1.0 if self.now is None else young)
 
 
@@ -109,9 +118,13 @@ class Models:
 class Means:
     """What a stage may call on besides the candidates and the question: facts of the same snapshot."""
 
-    vectors: Callable[[Sequence[Candidate]], NDArray[np.float32]]  # one row each; of width 0 without a model
+    vectors: Callable[
+        [Sequence[Candidate]], NDArray[np.float32]
+    ]  # one row each; of width 0 without a model
     # How much of the question's words each has; unless something can tell, all of them.
-    coverage: Callable[[Sequence[Candidate]], Sequence[float]] = lambda candidates: [1.0] * len(candidates)
+    coverage: Callable[[Sequence[Candidate]], Sequence[float]] = lambda candidates: (
+        [1.0] * len(candidates)
+    )
     related: Logistic | None = None
     rerank: Rerank = no_reranker
 
@@ -122,14 +135,23 @@ class Answer:
 
     candidates: tuple[Candidate, ...]
     query_type: str
-    funnel: Mapping[str, int]  # how many candidates left each stage; "fused" is how many entered
+    funnel: Mapping[
+        str, int
+    ]  # how many candidates left each stage; "fused" is how many entered
     timings_ms: Mapping[str, float]
     allowed: Allowed
     scanned: int  # rows that the lanes looked at
     depth: int  # how many each lane was asked for
     neighbours: tuple[Reached, ...] = ()  # what the links lane came to
-    parents: Mapping[tuple[str, int], Parent] = field(default_factory=dict)  # of the candidates, if asked
-    reranked: tuple[int, int] = (0, 0)  # how many candidates were reranked, of how many that should be
+    parents: Mapping[tuple[str, int], Parent] = field(
+        default_factory=dict
+    )  # of the candidates, if asked
+    reranked: tuple[int, int] = (
+        0,
+        0,
+    )  # how many candidates were reranked, of how many that should be
     expansion: Expansion = Expansion()
     synonyms: tuple[str, ...] = ()
-    trace: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)  # what every stage left, if asked
+    trace: Mapping[str, Sequence[Candidate]] = field(
+        default_factory=dict
+    )  # what every stage left, if asked

@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis import identifiers
-from tamis.engine import EVENLY, Allowed, Batching, Hit, LaneAsk, Snapshot
-from tamis.filters import folded
+from tamis.index.protocol import EVENLY, Allowed, Batching, Hit, LaneAsk, Snapshot
 from tamis.model import Candidate, Lane, Passage
+from tamis.query.filters import folded
 from tamis.search.fuse import RANKS_ALONE, Ranking, Sources
 from tamis.search.links import SEEDS, Neighbour, neighbours
-from tamis.text import words
+from tamis.text import identifiers
+from tamis.text.words import words
 
 _NO_SLUG: Final = re.compile(r"[^\w\- ]")
 _THREADS: Final = 8  # lanes of several searches at once; they start when first needed
@@ -77,14 +77,20 @@ def retrieve(
     if "code" in lanes:
         asks.append(LaneAsk("code", None, tuple(identifiers.asked(text))))
     hits = _ask(snapshot, asks, allowed, depth)
-    passages = snapshot.passages(sorted({hit.key for found in hits.values() for hit in found}))
+    passages = snapshot.passages(
+        sorted({hit.key for found in hits.values() for hit in found})
+    )
     rankings = {lane: ranked(found, passages, depth) for lane, found in hits.items()}
-    return Retrieved(rankings, all(len(ranking) < depth for ranking in rankings.values()))
+    return Retrieved(
+        rankings, all(len(ranking) < depth for ranking in rankings.values())
+    )
 
 
 def _counted(text: str) -> dict[str, float]:
     """The words of a question; one that it says again counts more, and never twice (BM25's k3 = 1)."""
-    return {term: 2.0 * count / (1 + count) for term, count in Counter(words(text)).items()}
+    return {
+        term: 2.0 * count / (1 + count) for term, count in Counter(words(text)).items()
+    }
 
 
 def linked(
@@ -96,7 +102,10 @@ def linked(
     allowed: Allowed,
 ) -> list[Reached]:
     """The links lane: what the best candidates lead to, best first, one passage for each document."""
-    look, count = partial(snapshot.links, allowed=allowed), partial(snapshot.degrees, allowed=allowed)
+    look, count = (
+        partial(snapshot.links, allowed=allowed),
+        partial(snapshot.degrees, allowed=allowed),
+    )
     reached = neighbours(_seeds(fused), hops, look, count)
     if not reached:
         return []
@@ -133,7 +142,10 @@ def _best_passages(
         terms = _counted(text)
         hits = snapshot.words(tuple(terms), inside, inside.chunks, terms)
     score = {hit.key: hit.score for hit in hits}
-    best = {path: max(own, key=lambda key: score.get(key, 0.0)) for path, own in keys.items()}
+    best = {
+        path: max(own, key=lambda key: score.get(key, 0.0))
+        for path, own in keys.items()
+    }
     return best | _named_passages(snapshot, reached, keys)
 
 
@@ -171,7 +183,9 @@ def _ask(
     return {lane: future.result() for lane, future in pending.items()} | last
 
 
-def _ask_one(snapshot: Snapshot, ask: LaneAsk, allowed: Allowed, depth: int) -> Sequence[Hit]:
+def _ask_one(
+    snapshot: Snapshot, ask: LaneAsk, allowed: Allowed, depth: int
+) -> Sequence[Hit]:
     if ask.vector is not None:
         return snapshot.meaning(ask.vector, allowed, depth)
     if ask.lane == "words":

@@ -10,26 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tamis.model import Candidate
-from tamis.search.boost import boosted, by_path, coherent, saturated
+from tamis.search.boosts import boosted, by_path, coherent, saturated, with_named
 from tamis.search.calibrate import calibrated
-from tamis.search.diverse import diversified, same_meaning
-from tamis.search.names import with_named
-from tamis.search.near import near_texts
-from tamis.search.question import Means, Question
-from tamis.search.rerank import reranked
-from tamis.search.select import (
+from tamis.search.dedup import (
     above_threshold,
     collapsed,
     limited_per_document,
+    near_texts,
     one_per_parent,
     without_overlap,
     without_same_text,
 )
+from tamis.search.extras.diversity import diversified, same_meaning
+from tamis.search.extras.rerank import reranked
+from tamis.search.question import Means, Question
 
 Stage = Callable[[Sequence[Candidate], Question, Means], Sequence[Candidate]]
 
 
-def _without_near_text(candidates: Sequence[Candidate], ask: Question, _: Means) -> Sequence[Candidate]:
+def _without_near_text(
+    candidates: Sequence[Candidate], ask: Question, _: Means
+) -> Sequence[Candidate]:
     if not ask.settings.ngram_dedup_enabled:
         return candidates
     texts = [candidate.passage.content for candidate in candidates]
@@ -45,7 +46,9 @@ def _without_same_meaning(
     return collapsed(candidates, same_meaning(means.vectors(candidates), threshold))
 
 
-def _by_mmr(candidates: Sequence[Candidate], ask: Question, means: Means) -> Sequence[Candidate]:
+def _by_mmr(
+    candidates: Sequence[Candidate], ask: Question, means: Means
+) -> Sequence[Candidate]:
     """Of the first so many; what ranks lower could rise only for being off the point."""
     if not ask.mmr or not candidates:
         return candidates
@@ -59,32 +62,55 @@ STAGES: Final[Mapping[str, Stage]] = {
     "named": lambda candidates, ask, _: with_named(
         candidates, ask.text, ask.settings.named_boost, ask.settings.candidate_depth
     ),
-    "file name": lambda candidates, ask, _: boosted(candidates, "file name", ask.code_places.name_factor),
-    "aside": lambda candidates, ask, _: boosted(candidates, "aside", ask.code_places.aside_factor),
+    "file name": lambda candidates, ask, _: boosted(
+        candidates, "file name", ask.code_places.name_factor
+    ),
+    "aside": lambda candidates, ask, _: boosted(
+        candidates, "aside", ask.code_places.aside_factor
+    ),
     "coherence": lambda candidates, ask, _: coherent(
         candidates, ask.settings.coherence, ask.settings.candidate_depth
     ),
-    "recency": lambda candidates, ask, _: boosted(candidates, "recency", ask.recency_factor),
-    "archive": lambda candidates, ask, _: boosted(candidates, "archive", by_path(ask.archive.factor)),
-    "saturation": lambda candidates, ask, _: saturated(candidates, ask.settings.saturation),
+    "recency": lambda candidates, ask, _: boosted(
+        candidates, "recency", ask.recency_factor
+    ),
+    "archive": lambda candidates, ask, _: boosted(
+        candidates, "archive", by_path(ask.archive.factor)
+    ),
+    "saturation": lambda candidates, ask, _: saturated(
+        candidates, ask.settings.saturation
+    ),
     "calibrate": lambda candidates, ask, means: calibrated(
-        candidates, means.coverage(candidates), means.related, ask.settings.candidate_depth
+        candidates,
+        means.coverage(candidates),
+        means.related,
+        ask.settings.candidate_depth,
     ),
     "threshold": lambda candidates, ask, _: above_threshold(candidates, ask.min_score),
     "same text": lambda candidates, ask, _: (
-        without_same_text(candidates) if ask.settings.content_dedup_enabled else candidates
+        without_same_text(candidates)
+        if ask.settings.content_dedup_enabled
+        else candidates
     ),
     "overlap": lambda candidates, ask, _: (
-        without_overlap(candidates) if ask.settings.content_dedup_enabled else candidates
+        without_overlap(candidates)
+        if ask.settings.content_dedup_enabled
+        else candidates
     ),
     "near text": _without_near_text,
     "same meaning": _without_same_meaning,
     "mmr": _by_mmr,
-    "per document": lambda candidates, ask, _: limited_per_document(candidates, ask.max_chunks_per_doc),
-    "rerank": lambda candidates, ask, means: (
-        reranked(candidates, ask.text, ask.settings, means.rerank) if ask.rerank else candidates
+    "per document": lambda candidates, ask, _: limited_per_document(
+        candidates, ask.max_chunks_per_doc
     ),
-    "parents": lambda candidates, ask, _: one_per_parent(candidates) if ask.parents else candidates,
+    "rerank": lambda candidates, ask, means: (
+        reranked(candidates, ask.text, ask.settings, means.rerank)
+        if ask.rerank
+        else candidates
+    ),
+    "parents": lambda candidates, ask, _: (
+        one_per_parent(candidates) if ask.parents else candidates
+    ),
     "limit": lambda candidates, ask, _: candidates[: ask.limit],
 }
 

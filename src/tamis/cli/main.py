@@ -1,0 +1,106 @@
+"""The command line. Exit codes: 0 found or done, 1 nothing found or something to look at, 2 fault.
+
+Only click is imported before a command runs: everything else is loaded by the command that needs it.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from tamis.cli.evaluate import evaluate
+from tamis.cli.health import doctor, status
+from tamis.cli.index import explain_ignore, index, init, migrate, rebuild_index, watch
+from tamis.cli.install import install
+from tamis.cli.options import colour
+from tamis.cli.search import search
+from tamis.cli.serve import mcp, serve
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command; turn every ending into its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # what a terminal cannot show, it shows as an escape
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = cli.main(args=arguments, prog_name="tamis", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except click.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:  # noqa: BLE001 - the last resort: a traceback's own exit code would say "nothing found"
+        code = _show_fault(error)
+    sys.exit(code or 0)
+
+
+def _show_fault(error: Exception) -> int:
+    from tamis.errors import TamisError
+    from tamis.text.printable import visible, visible_lines
+
+    if isinstance(error, TamisError):
+        said = click.style("error: ", fg="red", bold=True) + visible(error.message)
+        click.echo(said, err=True, color=colour())
+        if error.hint:
+            click.echo(f"hint: {visible(error.hint)}", err=True)
+        return error.exit_code
+    import traceback
+
+    click.echo(
+        visible_lines("".join(traceback.format_exception(error))), err=True, nl=False
+    )
+    click.echo(
+        "error: this is a fault in tamis itself; the index and your files are as they were",
+        err=True,
+    )
+    return 2
+
+
+class _Group(click.Group):
+    """Click would exit with 1 when the reader of our output goes away: that means "nothing found" here."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(0) from None
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="tamis", prog_name="tamis")
+def cli() -> None:
+    """Search Markdown, notes and code on this machine, with filters that are exact."""
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print the completion script of a shell: eval "$(tamis completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(cli, {}, "tamis", "_TAMIS_COMPLETE").source())
+    return 0
+
+
+for command in (
+    search, index, rebuild_index, watch, migrate, status, doctor, init, explain_ignore, evaluate, mcp, serve,
+    install,
+):  # fmt: skip
+    cli.add_command(command)

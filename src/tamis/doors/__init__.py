@@ -1,1 +1,0 @@
-"""Doors: they translate in and out, and hold no logic."""

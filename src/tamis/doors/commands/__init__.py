@@ -1,1 +1,0 @@
-"""The commands, by subject. What they share: `options`, `opening` a corpus, and `output`."""

@@ -1,0 +1,1 @@
+"""Ignore rules as git reads them."""

@@ -1,0 +1,1 @@
+"""The indexing path and the engines that store what it makes."""

@@ -1,0 +1,1 @@
+"""Checks of an index on disk, and repairs."""

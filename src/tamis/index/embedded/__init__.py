@@ -1,0 +1,1 @@
+"""The engine on this machine: SQLite and memory-mapped segments."""

@@ -1,0 +1,415 @@
+"""One generation of an index, held still: its rows, lanes, links and texts. For any number of threads."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.errors import IndexDamaged
+from tamis.index.embedded import database, vectors, words
+from tamis.index.embedded.concepts import Vocabulary, most_common, open_vocabulary
+from tamis.index.embedded.database import DocumentRecord
+from tamis.index.embedded.links import StoredLinks
+from tamis.index.embedded.segment import Mask, Segment, dead_documents
+from tamis.index.embedded.words import WordIndex
+from tamis.index.links import Called, degrees, each_once, edges
+from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit, Prepared
+from tamis.model import Facts, FileState, IndexState, Parent, Passage, Skipped, Stamps
+from tamis.query.filters import EVERYTHING, Filter, allows
+
+_CACHED_FILTERS: Final = 32
+_REMEMBERED: Final = (
+    4_096  # documents, and names, whose links are kept with a filter's rows
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The open segments of one generation. Shared by all threads; nothing in it changes but caches."""
+
+    state: IndexState
+    facts: Mapping[str, Any]
+    segments: tuple[Segment, ...]
+    documents: dict[
+        str, dict[int, Facts]
+    ]  # by segment folder, read when a filter first asks
+    allowed: dict[Filter, Allowed]
+    vocabulary: dict[str, Vocabulary | None] = field(
+        default_factory=dict
+    )  # by name, opened when first asked
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The allowed rows of each segment (None: all), and what the links lane worked out about them."""
+
+    masks: tuple[Mask | None, ...]
+    edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
+    called: Called = field(default_factory=dict)
+    common: dict[tuple[int, int], Mask] = field(
+        default_factory=dict
+    )  # terms that are frequent among them
+
+    def keep(self, edges: Mapping[str, tuple[Edge, ...]], called: Called) -> None:
+        for known, new in ((self.edges, edges), (self.called, called)):
+            if len(known) < _REMEMBERED:
+                known.update(new)  # type: ignore[arg-type]
+
+
+class EmbeddedSnapshot:
+    """A view together with the reading transaction that keeps the texts at the same generation."""
+
+    def __init__(self, view: View, connection: database.Connection) -> None:
+        self.view = view
+        self.connection = connection
+        self._number = {
+            segment.record.id: at for at, segment in enumerate(view.segments)
+        }
+
+    @property
+    def state(self) -> IndexState:
+        return self.view.state
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return self.view.facts
+
+    @property
+    def segments(self) -> int:
+        return len(self.view.segments)
+
+    def allow(self, filter: Filter) -> Allowed:
+        known = self.view.allowed.get(filter)
+        if known is None:
+            if len(self.view.allowed) >= _CACHED_FILTERS:
+                self.view.allowed.clear()
+            known = self.view.allowed[filter] = self._allow(filter)
+        return known
+
+    def _allow(self, filter: Filter) -> Allowed:
+        return self._counted(
+            tuple(self._mask(segment, filter) for segment in self.view.segments)
+        )
+
+    def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
+        chunks = documents = embedded = 0
+        for segment, mask in zip(self.view.segments, masks, strict=True):
+            places = (
+                segment.rows["document"]
+                if mask is None
+                else segment.rows["document"][mask]
+            )
+            chunks += len(places)
+            embedded += len(places) if segment.record.dimension else 0
+            documents += int(
+                np.count_nonzero(np.diff(places, prepend=-1))
+            )  # places ascend with rows
+        return Allowed(
+            Rows(masks), chunks, documents, embedded / chunks if chunks else 1.0
+        )
+
+    def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
+        living = segment.living()
+        if filter == EVERYTHING:
+            return living
+        mask = segment.mask(filter, self._facts(segment))
+        return mask if living is None else mask & living
+
+    def _facts(self, segment: Segment) -> dict[int, Facts]:
+        known, folder = self.view.documents, segment.record.folder
+        if folder not in known:
+            known[folder] = database.segment_facts(self.connection, segment.record.id)
+        return known[folder]
+
+    def documents(self, filter: Filter) -> list[str]:
+        """The paths of the living documents that a filter about documents lets through."""
+        return sorted(
+            facts.path for facts in self.facts() if allows(filter, facts, "", None)
+        )
+
+    def facts(self) -> Iterator[Facts]:
+        """What filters may ask of every living document."""
+        for segment in self.view.segments:
+            dead = dead_documents(segment.record)
+            yield from (
+                facts
+                for place, facts in self._facts(segment).items()
+                if not dead[place]
+            )
+
+    def file_states(self) -> dict[str, FileState]:
+        return database.file_states(self.connection)
+
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        return database.stamps(self.connection, recipe)
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        return database.skipped(self.connection)
+
+    def warnings(self) -> dict[str, str]:
+        return database.warnings(self.connection)
+
+    def prepared(self) -> Iterator[Prepared]:
+        states, warnings = self.file_states(), self.warnings()
+        everything = self.allow(EVERYTHING)
+        for path in sorted(states):
+            document = database.document_as_written(self.connection, path)
+            keys = self.keys([path], everything).get(path, ())
+            vectors = self.vectors([(path, ordinal) for ordinal in range(len(keys))])
+            yield Prepared(
+                replace(document, warning=warnings.get(path, "")), states[path], vectors
+            )
+
+    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            places = (
+                segment.rows["document"]
+                if mask is None
+                else segment.rows["document"][mask]
+            )
+            known = self._facts(segment)
+            yield from (known[place] for place in np.unique(places).tolist())
+
+    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
+        types: Counter[str] = Counter()
+        languages: Counter[str] = Counter()
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            types.update(segment.documents_by("type", mask))
+            languages.update(segment.documents_by("language", mask))
+        return types, languages
+
+    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        return {
+            found.path: found.aliases
+            for found in database.documents_at(self.connection, paths)
+        }
+
+    def meaning(
+        self, query: NDArray[np.float32], allowed: Allowed, depth: int
+    ) -> Sequence[Hit]:
+        hits: list[Hit] = []
+        nearest = vectors.nearest_then_masked if allowed.late else vectors.nearest
+        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+            if segment.record.dimension:
+                hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
+        return hits
+
+    def words(
+        self,
+        terms: Sequence[str],
+        allowed: Allowed,
+        depth: int,
+        weights: Mapping[str, float] = EVENLY,
+    ) -> Sequence[Hit]:
+        return self._ranked(
+            [segment.words for segment in self.view.segments],
+            terms,
+            allowed,
+            depth,
+            weights,
+        )
+
+    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
+        return self._ranked(
+            [segment.code for segment in self.view.segments], terms, allowed, depth
+        )
+
+    def _ranked(
+        self,
+        indexes: Sequence[WordIndex],
+        terms: Sequence[str],
+        allowed: Allowed,
+        depth: int,
+        weights: Mapping[str, float] = EVENLY,
+    ) -> Sequence[Hit]:
+        wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
+        masks = allowed.rows.masks
+        found = [
+            [index.postings(term, mask) for term in wanted]
+            for index, mask in zip(indexes, masks, strict=True)
+        ]
+        counts = [
+            sum(len(of_segment[at][0]) for of_segment in found)
+            for at in range(len(wanted))
+        ]
+        factors = [
+            words.rarity(allowed.chunks, count) * weights.get(term, 1.0)
+            for term, count in zip(terms, counts, strict=True)
+        ]
+        hits: list[Hit] = []
+        for segment, index, mask, of_segment in zip(
+            self.view.segments, indexes, masks, found, strict=True
+        ):
+            if allowed.late:
+                of_segment = [index.postings(term, None) for term in wanted]
+            late_mask = mask if allowed.late else None
+            hits += _hits(
+                segment,
+                *words.rank(segment.size, of_segment, factors, depth, late_mask),
+            )
+        return hits
+
+    def concepts(
+        self,
+        query: NDArray[np.float32],
+        allowed: Allowed,
+        depth: int,
+        floor: int,
+        most: int,
+    ) -> Sequence[Concept] | None:
+        vocabulary = self.vocabulary()
+        if vocabulary is None or floor < vocabulary.floor:
+            return None
+        rows: Rows = allowed.rows
+        if (floor, most) not in rows.common:
+            rows.common[floor, most] = most_common(
+                vocabulary.frequencies(rows.masks), floor, most
+            )
+        return vocabulary.nearest(query, rows.common[floor, most], depth)
+
+    def vocabulary(self) -> Vocabulary | None:
+        """The concept vocabulary, if there is one that knows every segment."""
+        opened, name = self.view.vocabulary, str(self.view.facts.get("concepts", ""))
+        if name not in opened:
+            fingerprint = str(self.view.facts.get("fingerprint", ""))
+            opened[name] = open_vocabulary(name, self.view.segments, fingerprint)
+        return opened[name]
+
+    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+        return each_once(paths, self._touching(paths, allowed))
+
+    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+        return degrees(self._touching(paths, allowed))
+
+    def _touching(
+        self, paths: Sequence[str], allowed: Allowed
+    ) -> dict[str, tuple[Edge, ...]]:
+        """What touches these documents; remembered with the allowed rows, as far as that stays small."""
+        rows: Rows = allowed.rows
+        found = {path: rows.edges[path] for path in paths if path in rows.edges}
+        new = [path for path in paths if path not in found]
+        if new:
+            called = dict(rows.called)
+            found |= edges(
+                StoredLinks(self.connection),
+                new,
+                partial(self._is_allowed, allowed),
+                called,
+            )
+            rows.keep(found, called)
+        return found
+
+    def _is_allowed(
+        self, allowed: Allowed, document: DocumentRecord, ordinal: int | None
+    ) -> bool:
+        """Whether a chunk of a document is allowed, or, without one, any."""
+        at = self._number[document.segment]
+        segment, mask = self.view.segments[at], allowed.rows.masks[at]
+        start, end = segment.starts[document.place : document.place + 2].tolist()
+        if ordinal is not None:
+            start, end = start + ordinal, min(end, start + ordinal + 1)
+        return bool(start < end if mask is None else mask[start:end].any())
+
+    def keys(
+        self, paths: Sequence[str], allowed: Allowed
+    ) -> Mapping[str, Sequence[int]]:
+        found: dict[str, Sequence[int]] = {}
+        for path, at, rows in self._rows_of(paths, allowed):
+            chunks = self.view.segments[at].rows["chunk"][rows].tolist()
+            found |= {path: chunks} if chunks else {}
+        return found
+
+    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+        masks = [np.zeros(segment.size, np.bool_) for segment in self.view.segments]
+        for _, at, rows in self._rows_of(paths, allowed):
+            masks[at][rows] = True
+        return replace(self._counted(tuple(masks)), late=allowed.late)
+
+    def _rows_of(
+        self, paths: Sequence[str], allowed: Allowed
+    ) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
+        """The allowed rows of documents: path, number of the segment, rows."""
+        for document in database.documents_at(self.connection, paths):
+            at = self._number[document.segment]
+            segment, mask = self.view.segments[at], allowed.rows.masks[at]
+            rows = np.arange(*segment.starts[document.place : document.place + 2])
+            yield document.path, at, rows if mask is None else rows[mask[rows]]
+
+    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+        segments = self.view.segments
+        width = max((segment.record.dimension for segment in segments), default=0)
+        found = np.zeros((len(positions), width), np.float32)
+        for number, (at, row) in enumerate(self._places(positions)):
+            if segments[at].record.dimension:
+                found[number] = segments[at].vectors["full"][row]
+        return found
+
+    def coverage(
+        self,
+        terms: Sequence[str],
+        positions: Sequence[tuple[str, int]],
+        allowed: Allowed,
+    ) -> Sequence[float]:
+        places = self._places(positions)
+        counts, has = (
+            np.zeros(len(terms), np.int64),
+            np.zeros((len(terms), len(places)), np.bool_),
+        )
+        wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
+        for at, (segment, mask) in enumerate(
+            zip(self.view.segments, allowed.rows.masks, strict=True)
+        ):
+            own = [number for number, (of, _) in enumerate(places) if of == at]
+            rows = np.array([places[number][1] for number in own], np.int64)
+            for number, term in enumerate(wanted):
+                with_term, _ = segment.words.postings(term, mask)
+                counts[number] += len(with_term)
+                has[number, own] = _are_in(rows, with_term)
+        return words.coverage(
+            has, [words.rarity(allowed.chunks, count) for count in counts.tolist()]
+        )
+
+    def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
+        """Number of the segment and row of each chunk."""
+        documents = database.places_at(
+            self.connection, sorted({path for path, _ in positions})
+        )
+        first = {path: self._first_row(*where) for path, where in documents.items()}
+        return [
+            (first[path][0], first[path][1] + ordinal) for path, ordinal in positions
+        ]
+
+    def _first_row(self, segment: int, place: int) -> tuple[int, int]:
+        at = self._number[segment]
+        return at, int(self.view.segments[at].starts[place])
+
+    def parents(
+        self, wanted: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Parent]:
+        return database.parents(self.connection, wanted)
+
+    def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
+        found = database.passages(self.connection, keys)
+        if len(found) < len(set(keys)):
+            raise IndexDamaged(
+                self.view.segments[0].directory, "passages without a text"
+            )
+        return found
+
+
+def _are_in(rows: NDArray[np.int64], ascending: NDArray[Any]) -> NDArray[np.bool_]:
+    if not len(ascending):
+        return np.zeros(len(rows), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)
+    return np.asarray(ascending[at] == rows)
+
+
+def _hits(
+    segment: Segment, rows: NDArray[np.int64], scores: NDArray[np.float64]
+) -> list[Hit]:
+    keys = segment.rows["chunk"][rows].tolist()
+    return [Hit(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]

@@ -1,0 +1,1 @@
+"""The shared engine: the same pipeline on a Qdrant server."""

@@ -1,0 +1,1 @@
+"""Source code: symbols, imports and passages by tree-sitter."""

@@ -1,0 +1,1 @@
+"""Prose formats: Markdown, reStructuredText, notebooks."""

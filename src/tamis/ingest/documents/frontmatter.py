@@ -1,0 +1,210 @@
+"""Front matter: what a document says about itself, in YAML, TOML or JSON at its top. PyYAML lives here.
+
+The block is data from a stranger. YAML aliases are refused (they are how a small block becomes a
+huge one) and so is deep nesting (which the parsers take onto the stack), values are taken only
+where they are of a kind we know, keys of many parts in TOML are refused (its parser
+takes the square of their number in memory), and a block that does not parse stays part of the text, with a
+warning.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from functools import cache
+from typing import Any, Final
+
+from tamis.model import FrontMatter
+from tamis.text.words import storable, tag_name
+
+_YAML: Final = re.compile(
+    r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_TOML: Final = re.compile(
+    r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
+# Many texts begin with a brace: it takes a line of its own, a name below it, and a blank line after the end.
+_JSON: Final = re.compile(
+    r"(\{[ \t]*\n\s*\".*?^\})[ \t]*(?:\n(?=[ \t]*(?:\n|\Z))|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_FORMS: Final = {"-": _YAML, "+": _TOML, "{": _JSON}
+_LONGEST: Final = 64_000  # characters; a longer block is no front matter
+# What PyYAML lets through where a tag and its value do not fit, as in `!!bool maybe`.
+_UNFIT: Final = (LookupError, AttributeError, TypeError, OverflowError)
+_DEEPEST: Final = 50  # lists in lists: front matter is flat, and libyaml ends the process at some 20,000
+_MOST_DOTS: Final = 200  # in a line of TOML, where a key of many parts would be
+
+
+def front_matter(text: str) -> tuple[FrontMatter, int, str]:
+    """The values, where the text after the block begins, and a warning (mostly empty)."""
+    if not text.startswith(("---", "+++", "{")):
+        return FrontMatter(), 0, ""
+    block = _FORMS[text[0]].match(text, 0, _LONGEST)
+    if block is None:
+        return FrontMatter(), 0, ""
+    try:
+        return _fields(_load(block[1], _LOADERS[text[0]])), block.end(), ""
+    except (ValueError, RecursionError) as error:
+        return FrontMatter(), 0, f"front matter not understood: {error}"
+
+
+def _load(block: str, loads: Callable[[str], Any]) -> Mapping[str, Any]:
+    values = loads(block)
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ValueError("it is no list of keys and values")
+    return {str(name).strip().lower(): value for name, value in values.items()}
+
+
+def _load_yaml(block: str) -> Any:
+    import yaml  # late: a corpus without front matter, and --help, need not pay for it
+
+    loader = _loader()
+    try:
+        if "*" in block or sum(block.count(mark) for mark in "[{-?:") > _DEEPEST:
+            _refuse_bombs(yaml.parse(block, Loader=loader))
+        return yaml.load(block, Loader=loader)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())[:120]) from error
+    except _UNFIT as error:
+        raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
+
+
+def _load_toml(block: str) -> Any:
+    if any(line.count(".") > _MOST_DOTS for line in block.split("\n")):
+        raise ValueError(f"a line has more than {_MOST_DOTS} dots")
+    return tomllib.loads(block)
+
+
+_LOADERS: Final[dict[str, Callable[[str], Any]]] = {
+    "-": _load_yaml,
+    "+": _load_toml,
+    "{": json.loads,
+}
+
+
+@cache
+def _loader() -> Any:
+    """The safe loader, but a date that no calendar has stays text: the other values still count."""
+    import yaml
+
+    def timestamp(loader: Any, node: Any) -> object:
+        try:
+            return yaml.constructor.SafeConstructor.construct_yaml_timestamp(
+                loader, node
+            )
+        except (ValueError, AttributeError, TypeError):
+            return loader.construct_scalar(node)
+
+    loader: Any = type("Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+    loader.add_constructor("tag:yaml.org,2002:timestamp", timestamp)
+    return loader
+
+
+def _refuse_bombs(events: Iterable[Any]) -> None:
+    """Look at the block's events before anything is made of them."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith(("SequenceStartEvent", "MappingStartEvent"))
+        depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
+        if kind == "AliasEvent":
+            raise ValueError("YAML aliases are not supported")
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")
+
+
+def _fields(values: Mapping[str, Any]) -> FrontMatter:
+    return FrontMatter(
+        title=_text(values.get("title")),
+        description=_text(values.get("description")) or _text(values.get("summary")),
+        keywords=_list(values.get("keywords")),
+        tags=_tags(values),
+        aliases=_list(values.get("aliases")) or _list(values.get("alias")),
+        author=", ".join(_list(values.get("author")) or _list(values.get("authors"))),
+        category=_text(values.get("category")) or _text(values.get("type")),
+        modified=_first_date(values, ("modified", "date", "created")),
+        related=tuple(_related(values.get("related"))),
+        links=tuple(
+            _linked(value for name, value in values.items() if name != "related")
+        ),
+    )
+
+
+def _tags(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Also of one text with blanks, as Obsidian reads it; a draft says so by a tag."""
+    written = _list(_spaced(values.get("tags"))) or _list(_spaced(values.get("tag")))
+    draft = ("draft",) if _text(values.get("draft")).lower() == "true" else ()
+    return tuple(
+        dict.fromkeys(name for tag in (*written, *draft) if (name := tag_name(tag)))
+    )
+
+
+def _spaced(value: object) -> object:
+    return value.split() if isinstance(value, str) and "," not in value else value
+
+
+def _related(value: object) -> Iterator[str]:
+    """Texts, in whatever lists: `[[Note]]` without quotes is a list in a list to YAML."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _related(item)
+    elif isinstance(value, str) and "[[" in value:
+        yield storable(value.strip())
+    else:
+        yield from _list(value)
+
+
+def _linked(values: Iterable[object]) -> Iterator[str]:
+    """The texts, in whatever lists and tables, that hold a wiki link."""
+    for value in values:
+        if isinstance(value, str) and "[[" in value:
+            yield storable(value)
+        elif isinstance(value, list | dict):
+            yield from _linked(value.values() if isinstance(value, dict) else value)
+
+
+def _text(value: object) -> str:
+    try:
+        return (
+            storable(str(value).strip())
+            if isinstance(value, str | int | float | date)
+            else ""
+        )
+    except ValueError:  # a number of more digits than Python is willing to print
+        return ""
+
+
+def _list(value: object) -> tuple[str, ...]:
+    """A list, or one text with commas. Numbers become text; nested values are left out."""
+    items = (
+        value.split(",")
+        if isinstance(value, str)
+        else value
+        if isinstance(value, list)
+        else [value]
+    )
+    return tuple(text for item in items if (text := _text(item)))
+
+
+def _first_date(values: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        if (moment := _date(values.get(name))) is not None:
+            return moment
+    return None
+
+
+def _date(value: object) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
+    return None

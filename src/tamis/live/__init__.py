@@ -1,0 +1,1 @@
+"""Indexes that follow their files while a server or watcher runs."""

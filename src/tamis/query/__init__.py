@@ -1,0 +1,1 @@
+"""The query language and the filter algebra behind it."""

@@ -1,0 +1,294 @@
+"""From the pipeline's answer to what a door shows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tamis.index.protocol import Snapshot
+from tamis.model import (
+    Candidate,
+    Facts,
+    Found,
+    IndexState,
+    Parent,
+    Passage,
+    Place,
+    Related,
+    Result,
+    Step,
+    chunk_id,
+    doc_id,
+    iso_time,
+    parent_id,
+)
+from tamis.query import filters
+from tamis.query.filters import Archived
+from tamis.search.question import Answer, Question
+from tamis.search.retrieve import Reached
+
+_LIKELY: Final = (
+    0.3  # what the seed calls confident (R002-142): below it, most answers are none
+)
+
+# What is true of several roots only where it is true of each of them (`hints_of_all`).
+_NO_DOCUMENT: Final = "the filter lets no document through"
+_NO_TAG: Final = "no document has the tag"
+_UNLIKELY: Final = "nothing here is likely to answer this"
+
+
+def found(
+    query: str,
+    question: Question,
+    answer: Answer,
+    snapshot: Snapshot,
+    root: Path,
+    archived: Archived,
+) -> Found:
+    return Found(
+        query=query,
+        filter="" if question.filter == filters.EVERYTHING else str(question.filter),
+        query_type=answer.query_type,
+        results=tuple(
+            _result(each, question, answer, root, archived)
+            for each in answer.candidates
+        ),
+        stats=_stats(answer, snapshot.state.documents),
+        timings_ms=dict(answer.timings_ms),
+        index=snapshot.state,
+        hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
+        graph_context=tuple(_related(answer.neighbours))
+        if question.graph_context
+        else None,
+        funnel=tuple(_steps(answer)) if question.explain else None,
+        expansion=answer.expansion.terms,
+        synonyms=answer.synonyms,
+    )
+
+
+def _steps(answer: Answer) -> Iterator[Step]:
+    for stage, left in answer.funnel.items():
+        yield Step(stage, left, answer.timings_ms.get(stage, 0.0))
+
+
+def _places_of(passage: Passage, answer: Answer) -> dict[str, int]:
+    """Where a passage stood after the fusion, and after every stage that moved it."""
+    places: dict[str, int] = {}
+    last = 0
+    for stage, candidates in answer.trace.items():
+        at = [candidate.passage.position for candidate in candidates].index(
+            passage.position
+        ) + 1
+        if at != last:
+            places[stage] = last = at
+    return places
+
+
+def _related(reached: Sequence[Reached]) -> Iterator[Related]:
+    for each in reached:
+        neighbour, passage = each.neighbour, each.passage
+        yield Related(
+            path=neighbour.path,
+            chunk_id=chunk_id(passage.path, passage.ordinal),
+            header_path=passage.header_path,
+            hops=neighbour.hops,
+            score=neighbour.score,
+            link=neighbour.edge.type,
+            source=neighbour.edge.source,
+            target=neighbour.edge.target,
+        )
+
+
+def _result(
+    candidate: Candidate,
+    question: Question,
+    answer: Answer,
+    root: Path,
+    archived: Archived,
+) -> Result:
+    """A candidate as it is shown: with parents, the section around it (its place, its text) in its stead."""
+    passage = candidate.passage
+    parent_chunk_id = (
+        None if passage.parent is None else parent_id(passage.path, passage.parent)
+    )
+    parent = answer.parents.get(
+        (passage.path, -1 if passage.parent is None else passage.parent)
+    )
+    shown = parent or passage
+    return Result(
+        chunk_id=parent_chunk_id
+        if parent and parent_chunk_id
+        else chunk_id(passage.path, passage.ordinal),
+        doc_id=doc_id(passage.path),
+        file_path=str(root / passage.path),
+        path=passage.path,
+        start_line=shown.start_line,
+        end_line=shown.end_line,
+        header_path=shown.header_path,
+        content=shown.content,
+        score=min(
+            candidate.score, 1.0
+        ),  # cut here, once: a boost or a penalty must not change the order
+        raw_score=candidate.raw_score,
+        chunk_type=passage.chunk_type,
+        language=passage.language,
+        tags=(*passage.tags, *_implied_tags(passage)),
+        is_archived=archived.matches(Facts(passage.path)),
+        parent_chunk_id=parent_chunk_id,
+        modified=iso_time(passage.modified),
+        evidence=candidate.evidence,
+        boosts=dict(candidate.boosts),
+        matched_lines=(passage.start_line, passage.end_line) if parent else None,
+        score_source=candidate.score_source if question.rerank else None,
+        also_in=tuple(_places(candidate, shown)),
+        places=_places_of(passage, answer) if question.explain else None,
+    )
+
+
+def _places(candidate: Candidate, shown: Passage | Parent) -> Iterator[Place]:
+    """Where else it stands. What shares lines with the text that is shown is no other place."""
+    for other in (each.passage for each in candidate.also):
+        apart = other.end_line < shown.start_line or shown.end_line < other.start_line
+        if apart or other.path != candidate.passage.path:
+            yield Place(other.path, other.start_line, other.end_line)
+
+
+def _implied_tags(passage: Passage) -> tuple[str, ...]:
+    """What code is tagged with by itself; a document's passages show its own tags only."""
+    if passage.chunk_type == "documentation":
+        return ()
+    code = () if passage.chunk_type == "data" else ("code",)
+    implied = (
+        *code,
+        *((passage.language,) if passage.language else ()),
+        passage.chunk_type,
+    )
+    return tuple(tag for tag in implied if tag not in passage.tags)
+
+
+def _stats(answer: Answer, documents: int) -> dict[str, int]:
+    """The counts under the names that the contract has; a stage that is not there changes none."""
+    funnel = answer.funnel
+    return {
+        "original_count": funnel["fused"],
+        "after_threshold": funnel["threshold"],
+        "after_content_dedup": funnel["overlap"],
+        "after_ngram_dedup": funnel["near text"],
+        "after_dedup": funnel["same meaning"],
+        "after_doc_limit": funnel["per document"],
+        "after_rerank": funnel["rerank"],
+        "after_parent_expansion": funnel["parents"],
+        "reranked": answer.reranked[0],
+        "clusters_merged": funnel["near text"] - funnel["same meaning"],
+        "eligible_documents": answer.allowed.documents,
+        "excluded_documents": documents - answer.allowed.documents,
+        "scanned_chunks": answer.scanned,
+    }
+
+
+def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str, ...]:
+    state = snapshot.state
+    hints = []
+    if not state.documents and state.built_at == iso_time(0.0):
+        hints.append("the first indexing run has not finished (run: tamis index)")
+    elif not state.documents:
+        hints.append("the index is empty: no text files were found (see: tamis status)")
+    elif not answer.allowed.documents:
+        hints.append(_NO_DOCUMENT)
+        tags = [
+            each
+            for each in filters.atoms(question.filter)
+            if isinstance(each, filters.Tag)
+        ]
+        unused = [tag.name for tag in tags if not snapshot.allow(tag).documents]
+        hints += [f"{_NO_TAG} {name}" for name in unused]
+    if question.parents and answer.candidates and not answer.parents:
+        hints.append(_no_sections(question))
+    if question.graph_context and not question.max_hops:
+        hints.append("links were not followed: max_hops is 0")
+    done, wanted = answer.reranked
+    if done < wanted:
+        within = (
+            f"within {question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
+        )
+        hints.append(f"{done} of {wanted} candidates were reranked {within}")
+    hints += _confidence(question, answer)
+    if answer.expansion.unready and answer.allowed.chunks:
+        hints.append(
+            "the question was not expanded: the concept vocabulary is not ready (run: tamis index)"
+        )
+    return tuple(hints)
+
+
+def hints_of_all(found: Mapping[str, Found]) -> tuple[str, ...]:
+    """What can be said of the answers of several roots together; what is true of some names them."""
+    if len(found) == 1:
+        return next(iter(found.values())).hints
+    holding = [one for one in found.values() if one.index.documents]
+    answering = [one for one in found.values() if one.results]
+    unsure = [
+        hint for one in answering for hint in one.hints if hint.startswith(_UNLIKELY)
+    ]
+    hints: dict[str, None] = {}
+    for name, one in found.items():
+        for hint in one.hints:
+            if all(hint in other.hints for other in found.values()):
+                hints[hint] = None
+            elif hint.startswith((_NO_DOCUMENT, _NO_TAG)):
+                hints |= (
+                    {hint: None}
+                    if all(hint in other.hints for other in holding)
+                    else {}
+                )
+            elif not hint.startswith(_UNLIKELY):
+                hints[f"{name}: {hint}"] = None
+            elif len(unsure) == len(answering):
+                hints[max(unsure)] = (
+                    None  # of texts that differ in the score alone, the best
+                )
+    return tuple(hints)
+
+
+def unfinished(question: Question, state: IndexState) -> Iterator[str]:
+    """What the last run has left to do."""
+    if state.pending_files:
+        yield f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)"
+    if state.pending_chunks and question.settings.semantic_weight:
+        known = f"{state.chunks - state.pending_chunks} of {state.chunks} passages"
+        yield f"found by words more than by meaning: {known} have vectors so far (run: tamis index)"
+
+
+def _confidence(question: Question, answer: Answer) -> Iterator[str]:
+    """Whether what is shown is likely an answer, and whether the threshold left something out.
+
+    A cross-encoder's scores are its own, and no threshold looks at them.
+    """
+    dropped = answer.funnel["fused"] - answer.funnel["threshold"]
+    best = max((min(each.score, 1.0) for each in answer.candidates), default=1.0)
+    by_rerank = any(each.score_source == "rerank" for each in answer.candidates)
+    if dropped and len(answer.candidates) < question.limit:
+        were = "passage was" if dropped == 1 else "passages were"
+        yield f"{dropped} {were} left out for a score below {question.min_score:g} (--min-score 0 shows more)"
+    if not question.min_score and best < _LIKELY and not by_rerank:
+        scored = f"the best score is {best:.2f} (--min-score {_LIKELY:g} leaves such results out)"
+        yield f"{_UNLIKELY}: {scored}"
+
+
+def _no_sections(question: Question) -> str:
+    if any(
+        isinstance(each, filters.CHUNK_ATOMS) for each in filters.atoms(question.filter)
+    ):
+        return "sections are shown only of documents that the filter allows whole"
+    return "this index has no sections to show: set chunking.parents = true, then run: tamis index"
+
+
+def _missing_folders(question: Question, root: Path) -> Iterator[str]:
+    """A workspace may name folders that are not there (yet): no fault, but worth knowing."""
+    for each in filters.atoms(question.filter):
+        if isinstance(each, filters.Workspace):
+            missing = [
+                folder for folder in each.directories if not (root / folder).is_dir()
+            ]
+            yield from (
+                f"the workspace {each.name} has no folder {folder} here"
+                for folder in missing
+            )

@@ -1,0 +1,1 @@
+"""Optional stages of the query path, off by default, one file each."""

@@ -1,0 +1,1 @@
+"""The servers: MCP for agents, HTTP and the page for people."""

@@ -1,0 +1,1 @@
+"""Text as search sees it: words, identifiers, languages, links by name."""
