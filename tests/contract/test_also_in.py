@@ -27,8 +27,9 @@ def shown(result):
     return [(place.path, place.start_line) for place in result.also_in]
 
 
+@pytest.mark.rows("R002-093", "R002-094")
 def test_same_text_and_near_text_are_named(corpus_of):
-    """R002-093, R002-094: the copies of a copy too, best first."""
+    """The copies of a copy too, best first."""
     found = corpus_of(FILES, **ON).search("retries limited to three")
     best, *others = found.results
     assert (best.path, shown(best)) == (
@@ -123,8 +124,9 @@ def test_at_the_command_line(corpus_of, capsys):
     )
 
 
+@pytest.mark.rows("R000-035")
 def test_what_a_filter_keeps_out_is_no_place(corpus_of):
-    """R000-035: the law."""
+    """The law."""
     corpus = corpus_of(FILES, **ON)
     best = corpus.search(
         "retries limited to three", excluded_files=["docs/b.md", "notes/d.md"]
@@ -179,6 +181,7 @@ def test_what_lies_in_the_section_that_is_shown_is_no_other_place(corpus_of):
     assert [place.path for place in passages[0].also_in] == ["a.md"]
 
 
+@pytest.mark.rows("R002-093..095")
 @pytest.mark.parametrize(
     ("file", "flags", "reason"),
     [
@@ -193,7 +196,7 @@ def test_what_lies_in_the_section_that_is_shown_is_no_other_place(corpus_of):
     ],
 )
 def test_why_not(file, flags, reason, corpus_of):
-    """R002-093..095: by which stage, and what is shown instead."""
+    """By which stage, and what is shown instead."""
     said = (
         corpus_of(FILES, **flags)
         .search("retries limited to three", why_not=file)

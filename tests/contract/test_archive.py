@@ -81,9 +81,10 @@ def corpus(tmp_path_factory) -> Iterator[Corpus]:
 # --- Hidden, and shown under one penalty ----------------------------------------------------------
 
 
+@pytest.mark.rows("C17", "C23", "R001-001", "R001-027", "R001-033", "R001-061")
 def test_hidden_by_default_and_shown_on_request(corpus):
-    """C17, C23; R001-001, R001-027, R001-033, R001-061: indexed with its mark, left out of answers
-    unless they ask for it; names that only look alike are current."""
+    """Indexed with its mark, left out of answers unless they ask for it; names that only look
+    alike are current."""
     assert corpus.status().index.documents == len(FILES)
     assert ask(corpus) == set(CURRENT)
     assert ask(corpus, exclude_archived=True) == set(CURRENT)
@@ -94,8 +95,9 @@ def test_hidden_by_default_and_shown_on_request(corpus):
     )
 
 
+@pytest.mark.rows("C17", "R001-026")
 def test_an_archived_result_says_where_it_is(corpus):
-    """C17; R001-026: `is_archived` on every result; an archived one's path is its `file_path`."""
+    """`is_archived` on every result; an archived one's path is its `file_path`."""
     results = corpus.search("alpha", limit=100, exclude_archived=False).to_dict()[
         "results"
     ]
@@ -106,9 +108,11 @@ def test_an_archived_result_says_where_it_is(corpus):
         assert result["file_path"] == str(corpus.root / result["path"])
 
 
+@pytest.mark.rows("R001-002", "R001-076")
 def test_six_layers_together(tmp_path):
-    """R001-002, R001-076: an ignore file, a mark on what is archived, a filter when one asks, nothing indexed
-    that is ignored, fusion of several lanes, and a boost for what is recent beside the archive's penalty."""
+    """An ignore file, a mark on what is archived, a filter when one asks, nothing indexed that
+    is ignored, fusion of several lanes, and a boost for what is recent beside the archive's
+    penalty."""
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     files = {
         ".graphragignore": "secret/\n",
@@ -134,8 +138,9 @@ def test_six_layers_together(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.rows("R001-066")
 def test_all_of_it_can_be_switched_off(tmp_path):
-    """R001-066: then everything is indexed and nothing counts less. (What matching costs is measured:
+    """Then everything is indexed and nothing counts less. (What matching costs is measured:
     docs/benchmarks.md, Words first.)"""
     files = {
         path: f"alpha {path}"
@@ -156,13 +161,14 @@ def test_all_of_it_can_be_switched_off(tmp_path):
         )
 
 
+@pytest.mark.rows("C24", "C25", "R001-035", "R001-047..049", "R001-054")
 @pytest.mark.parametrize(
     "query",
     ["alpha", "archive beta", "plan md old", "deprecated way py", "nothing of it"],
 )
 def test_one_penalty_the_smallest_that_applies(query, corpus, lifted):
-    """C24, C25; R001-035, R001-047..049, R001-054: times 0.5 in a folder, 0.7 by the file's name, never both;
-    the boosts say so, and the order follows."""
+    """Times 0.5 in a folder, 0.7 by the file's name, never both; the boosts say so, and the
+    order follows."""
     without = by_path(lifted.search(query, limit=100, exclude_archived=False))
     found = corpus.search(query, limit=100, exclude_archived=False)
     assert len(found.results) == len(FILES)
@@ -188,8 +194,9 @@ def test_one_penalty_the_smallest_that_applies(query, corpus, lifted):
     assert all(result.boosts == {} for result in without.values())
 
 
+@pytest.mark.rows("R001-035")
 def test_the_threshold_is_on_the_score_that_is_shown(corpus, lifted):
-    """R001-035: the penalty comes before the threshold."""
+    """The penalty comes before the threshold."""
     everything = corpus.search("alpha", limit=100, exclude_archived=False)
     least = (
         max(
@@ -208,8 +215,9 @@ def test_the_threshold_is_on_the_score_that_is_shown(corpus, lifted):
     assert {path for path in paths(without) if PENALTIES.get(path) == 0.5}
 
 
+@pytest.mark.rows("R001-051")
 def test_include_patterns_admit_what_is_archived(corpus):
-    """R001-051: what a pattern selects is shown, archived or not, with its penalty."""
+    """What a pattern selects is shown, archived or not, with its penalty."""
     assert ask(corpus, include_patterns=["docs/"]) == {
         path for path in FILES if path.startswith("docs/")
     }
@@ -238,8 +246,9 @@ def test_include_patterns_admit_what_is_archived(corpus):
     assert ask(corpus, include_patterns=[]) == set(CURRENT)
 
 
+@pytest.mark.rows("C26", "R001-036")
 def test_hiding_is_never_having_indexed(corpus, tmp_path):
-    """C26, R001-036: hidden ones leave no trace in scores, order or counts, and answers are full."""
+    """Hidden ones leave no trace in scores, order or counts, and answers are full."""
     with open_corpus(
         write_files(tmp_path, {path: FILES[path] for path in CURRENT})
     ) as alone:
@@ -301,8 +310,9 @@ def test_a_whole_folder_changes_sides(tmp_path):
         assert len(ask(corpus)) == 10
 
 
+@pytest.mark.rows("C88")
 def test_other_archive_patterns_need_no_indexing(tmp_path):
-    """C88 in spirit: what is archived is decided when one asks, by the patterns of that moment."""
+    """In spirit: what is archived is decided when one asks, by the patterns of that moment."""
     root = write_files(
         tmp_path,
         {"attic/a.md": "alpha one", "archive/b.md": "alpha two", "c.md": "alpha three"},
@@ -332,11 +342,12 @@ def opened(root: Path, environment: Mapping[str, str]) -> Corpus:
     return corpus
 
 
+@pytest.mark.rows("R001-057", "C35")
 @pytest.mark.parametrize(
     ("value", "hidden"), [("true", True), ("false", False), ("0", False), ("ON", True)]
 )
 def test_graphrag_exclude_archived(value, hidden, tmp_path):
-    """R001-057, C35: the default of every question, which a question may overrule."""
+    """The default of every question, which a question may overrule."""
     files = {"a.md": "alpha one", "archive/b.md": "alpha two"}
     with opened(
         write_files(tmp_path, files), {"GRAPHRAG_EXCLUDE_ARCHIVED": value}
@@ -346,8 +357,9 @@ def test_graphrag_exclude_archived(value, hidden, tmp_path):
         assert ask(corpus, exclude_archived=False) == set(files)
 
 
+@pytest.mark.rows("R001-060", "X8")
 def test_graphrag_archive_patterns(tmp_path):
-    """R001-060, X8: these and no others; a folder with a dot that is an archive is not hidden for its dot."""
+    """These and no others; a folder with a dot that is an archive is not hidden for its dot."""
     files = dict.fromkeys(
         (
             ".archive/a.md",
@@ -383,8 +395,9 @@ def test_graphrag_archive_patterns(tmp_path):
         assert ask(corpus) == {"archive/c.md", "d_backup/e.md", "x.bak", "f.md"}
 
 
+@pytest.mark.rows("R001-058")
 def test_graphrag_ignore_file(tmp_path):
-    """R001-058: another name; the usual one then means nothing."""
+    """Another name; the usual one then means nothing."""
     files = {
         "a.md": "alpha one",
         "b.md": "alpha two",
@@ -400,8 +413,9 @@ def test_graphrag_ignore_file(tmp_path):
         assert ask(corpus) == {"a.md", "b.md"}
 
 
+@pytest.mark.rows("R001-059", "C22")
 def test_graphrag_default_exclusions(tmp_path):
-    """R001-059, C22: the lowest layer, on unless switched off; a user's `!` undoes single ones."""
+    """The lowest layer, on unless switched off; a user's `!` undoes single ones."""
     files = {
         path: f"alpha {path}"
         for path in ("a.md", "node_modules/b.js", "build/c.md", ".github/d.md", "e.tmp")
@@ -416,8 +430,9 @@ def test_graphrag_default_exclusions(tmp_path):
         assert ask(corpus) == {"a.md", "build/c.md", ".github/d.md"}
 
 
+@pytest.mark.rows("R001-057..060")
 def test_the_command_line_hears_the_same_variables(tmp_path, monkeypatch, capsys):
-    """R001-057..060: the environment of the process, not only a mapping."""
+    """The environment of the process, not only a mapping."""
     files = {
         "a.md": "alpha one",
         "attic/b.md": "alpha two",
@@ -454,6 +469,7 @@ DOCS = {
 }
 
 
+@pytest.mark.rows("R001-018", "R001-025", "R001-063", "R001-074")
 @pytest.mark.parametrize(
     ("file", "text", "left"),
     [
@@ -467,8 +483,8 @@ DOCS = {
     ],
 )
 def test_an_edited_ignore_file_is_obeyed_at_the_next_run(file, text, left, tmp_path):
-    """R001-018, R001-025, R001-063, R001-074: what is now ignored leaves the index, what no longer is
-    comes back, and everything else is left alone."""
+    """What is now ignored leaves the index, what no longer is comes back, and everything else
+    is left alone."""
     root = write_files(tmp_path, DOCS)
     with open_corpus(root) as corpus:
         assert ask(corpus) == set(DOCS)
@@ -486,8 +502,9 @@ def test_an_edited_ignore_file_is_obeyed_at_the_next_run(file, text, left, tmp_p
         assert corpus.refresh().removed == 0
 
 
+@pytest.mark.rows("C17")
 def test_an_ignored_archive_is_gone_and_comes_back_archived(tmp_path):
-    """C17: ignoring is stronger than archiving."""
+    """Ignoring is stronger than archiving."""
     root = write_files(tmp_path, {"a.md": "alpha one", ".archive/b.md": "alpha two"})
     with open_corpus(root) as corpus:
         assert ask(corpus, exclude_archived=False) == {"a.md", ".archive/b.md"}
@@ -510,9 +527,10 @@ SEED_OUT = (
 SEED_IN = ("src/main.py", "neural-tools/server.py")
 
 
+@pytest.mark.rows("R001-006", "R001-019", "R001-022", "R001-067..069")
 def test_the_seeds_own_examples(corpus_of):
-    """R001-006, R001-019, R001-022, R001-067..069: the first three are in no ordinary answer (one
-    is not even indexed), the other two are; asked for, the archived ones come, and never the ignored."""
+    """The first three are in no ordinary answer (one is not even indexed), the other two are;
+    asked for, the archived ones come, and never the ignored."""
     corpus = corpus_of({path: f"alpha {path}" for path in (*SEED_OUT, *SEED_IN)})
     assert ask(corpus) == set(SEED_IN)
     assert ask(corpus, exclude_archived=False) == {*SEED_IN, *SEED_OUT[:2]}
@@ -547,8 +565,9 @@ def test_the_seeds_own_examples(corpus_of):
     assert kept == set(SEED_IN)
 
 
+@pytest.mark.rows("R001-025", "R001-063", "R001-070", "R001-078")
 def test_the_report_counts_what_it_left_out(corpus_of):
-    """R001-025, R001-063, R001-070, R001-078: how many of how many, each with its reason and rule."""
+    """How many of how many, each with its reason and rule."""
     ignored = {f"node_modules/p{number}/index.js": "alpha" for number in range(5)} | {
         "a.tmp": "alpha", "dist/b.md": "alpha", "notes/c.md": "alpha"
     }  # fmt: skip
@@ -575,8 +594,9 @@ def test_the_report_counts_what_it_left_out(corpus_of):
     assert corpus.status().skipped == report.skipped
 
 
+@pytest.mark.rows("R001-061", "R001-073")
 def test_no_vector_is_made_for_what_is_ignored(corpus_of):
-    """R001-061, R001-073: an index with ignored files beside it is the index without them, row for row."""
+    """An index with ignored files beside it is the index without them, row for row."""
     kept = {f"docs/{number}.md": f"alpha {number}" for number in range(6)}
     ignored = {f"node_modules/{number}.md": f"alpha {number}" for number in range(40)}
     corpus, alone = corpus_of(kept | ignored), corpus_of(kept)
@@ -612,10 +632,11 @@ def patterns_in(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.rows("R001-062")
 @pytest.mark.parametrize("has_gitignore", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_template_can_be_read(kind, has_gitignore, tmp_path, run):
-    """R001-062: no warning, every line a rule, and indexing goes on from there."""
+    """No warning, every line a rule, and indexing goes on from there."""
     root = write_files(
         tmp_path,
         {"keep.md": "alpha"} | ({".gitignore": "secret.md\n"} if has_gitignore else {}),
@@ -680,10 +701,10 @@ def test_templates_differ(tmp_path, run):
     assert run("init", tmp_path / "go", "--for", "cobol")[0] == 2
 
 
+@pytest.mark.rows("R001-058")
 def test_the_template_goes_where_the_ignore_file_is_looked_for(
     tmp_path, run, monkeypatch
 ):
-    """R001-058."""
     monkeypatch.setenv("GRAPHRAG_IGNORE_FILE", ".mine")
     assert run("init", tmp_path)[0] == 0
     assert os.listdir(tmp_path) == [".mine"]
@@ -709,9 +730,10 @@ SEED_TEMPLATE = {
 }  # fmt: skip
 
 
+@pytest.mark.rows("R001-004", "R001-006..014", "R001-019", "C22", "C23")
 @pytest.mark.parametrize("defaults", ["true", "false"])
 def test_the_seeds_template(defaults, tmp_path, run, monkeypatch):
-    """R001-004, R001-006..014, R001-019, C22, C23: with the defaults alone, and with the template alone."""
+    """With the defaults alone, and with the template alone."""
     root = write_files(tmp_path, dict.fromkeys(SEED_TEMPLATE, "alpha"))
     monkeypatch.setenv("GRAPHRAG_DEFAULT_EXCLUSIONS", defaults)
     if defaults == "false":
@@ -739,8 +761,9 @@ def test_the_seeds_template(defaults, tmp_path, run, monkeypatch):
     assert {result["path"] for result in shown} <= indexed | {".graphragignore"}
 
 
+@pytest.mark.rows("R001-075", "C37")
 def test_the_seeds_template_for_react(tmp_path, run):
-    """R001-075, C37: its lines, and negations that undo nothing because nothing excluded them."""
+    """Its lines, and negations that undo nothing because nothing excluded them."""
     lines = {
         "build/", "dist/", ".next/", "out/", "node_modules/", ".pnp/", ".pnp.js", "coverage/", ".nyc_output/",
         "storybook-static/", ".storybook-out/", ".DS_Store", "Thumbs.db", "!src/", "!components/", "!pages/",
@@ -759,8 +782,9 @@ def test_the_seeds_template_for_react(tmp_path, run):
     assert {result["path"] for result in shown} == set(kept)
 
 
+@pytest.mark.rows("R001-060")
 def test_a_name_that_begins_with_an_underscore_is_an_ending(corpus_of):
-    """R001-060: the variable's own example, `_backup/`, means `src_backup/` too."""
+    """The variable's own example, `_backup/`, means `src_backup/` too."""
     files = {
         "src_backup/a.md": "grass one",
         "_backup/b.md": "grass two",

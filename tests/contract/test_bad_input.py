@@ -695,12 +695,14 @@ BROKEN = (
 )  # fmt: skip
 
 
+@pytest.mark.rows("R004-017")
 @pytest.mark.parametrize(
     "damage", BROKEN, ids=lambda damage: damage.__name__.strip("_")
 )
 def test_a_damaged_index_is_noticed_and_healed(run, indexed, damage):
-    """A search says what is wrong and what to do; doing it heals; the files are as they were. R004-017: an
-    index of another format is not read, and not converted: everything is indexed anew."""
+    """A search says what is wrong and what to do; doing it heals; the files are as they were.
+    an index of another format is not read, and not converted: everything is indexed anew.
+    """
     expected, files = answer_of(run, indexed), tree(indexed)
     damage(indexed)
     run("search", "alpha number7", indexed).is_fault("rebuild-index")

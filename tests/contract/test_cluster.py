@@ -80,8 +80,9 @@ def root_of(folder: Path, files: dict[str, str] = FILES) -> Path:
 # --- Commands --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R003-004", "R003-008", "R003-027")
 def test_index_and_search_by_commands(server, tmp_path):
-    """R003-004, R003-008, R003-027: what the local index answers, the server's does, under filters too."""
+    """What the local index answers, the server's does, under filters too."""
     root = root_of(tmp_path)
     made = run(
         "index", str(root), "--engine", server.url, "--model", "hashing", "--json"
@@ -178,8 +179,9 @@ def test_a_search_does_not_index(server, tmp_path):
     ]
 
 
+@pytest.mark.rows("R003-033")
 def test_two_roots_in_one_collection_do_not_see_each_other(server, tmp_path):
-    """R003-033: the root is the tenant, in every condition of every request."""
+    """The root is the tenant, in every condition of every request."""
     one, two = (
         write_files(tmp_path / "one", {"a.md": "alpha"}),
         write_files(tmp_path / "two", {"b.md": "alpha"}),
@@ -194,8 +196,9 @@ def test_two_roots_in_one_collection_do_not_see_each_other(server, tmp_path):
         assert (found["index"]["documents"], found["index"]["chunks"]) == (1, 1)
 
 
+@pytest.mark.rows("R003-003", "R003-004", "R003-009", "R004-007")
 def test_what_a_point_holds(server, tmp_path):
-    """R003-003, R003-004, R003-009, R004-007: the fields of the design, under their names."""
+    """The fields of the design, under their names."""
     root = root_of(tmp_path)
     with remote(server, root) as corpus:
         corpus.refresh()
@@ -239,8 +242,9 @@ def test_what_a_point_holds(server, tmp_path):
     assert tenant["field_schema"]["is_tenant"] is True
 
 
+@pytest.mark.rows("R004-010")
 def test_lanes_go_in_one_request(server, tmp_path):
-    """R004-010: meaning, words and code together; showing what they found needs no other."""
+    """Meaning, words and code together; showing what they found needs no other."""
     root = root_of(tmp_path, {"a.py": "def alpha_beta():\n    pass\n"})
     with remote(server, root) as corpus:
         corpus.refresh()
@@ -627,8 +631,9 @@ def test_a_reader_sees_whole_documents_at_every_moment(tmp_path, kind, rebuild):
             assert texts in (old.get(path), new.get(path)), path
 
 
+@pytest.mark.rows("R000-036")
 def test_a_held_snapshot_stays_as_it_is(tmp_path):
-    """R000-036: a search that began before a commit ends on what it began with."""
+    """A search that began before a commit ends on what it began with."""
     root = tmp_path / "root"
     root.mkdir()
     with closing(clusters.points_at("qdrant-edge", tmp_path)) as points:
@@ -801,8 +806,9 @@ def test_the_process_of_an_owner_on_this_machine_is_looked_at(tmp_path):
 # --- Copies ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R003-021")
 def test_migrate_there_and_back(server, tmp_path, monkeypatch):
-    """R003-021: no file is read and nothing embedded; both ways, every answer stays what it was."""
+    """No file is read and nothing embedded; both ways, every answer stays what it was."""
     root = root_of(tmp_path)
     run("index", str(root), "--model", "hashing", "-q")
     asked = ["search", "retry jobs", str(root), "--json"]
@@ -849,8 +855,9 @@ def test_what_cannot_be_migrated(server, tmp_path):
 # --- Many documents, few of them allowed -------------------------------------------------------------
 
 
+@pytest.mark.rows("R004-025", "R004-037", "R003-024")
 def test_however_few_are_allowed_the_answer_is_full(tmp_path):
-    """R004-025, R004-037, R003-024: `min(limit, eligible)`, without asking for more than that."""
+    """`min(limit, eligible)`, without asking for more than that."""
     shares = {"tenth": 10, "few": 50, "one": 200}
     files = {
         f"{number}.md": "---\ntags: ["

@@ -110,9 +110,10 @@ FILTERS = (
 )  # fmt: skip
 
 
+@pytest.mark.rows("R002-027", "R002-032", "R002-037")
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
 def test_concepts_are_the_oracles(filter, tmp_path):
-    """R002-027, R002-032, R002-037: of the allowed rows, the most frequent, nearest first."""
+    """Of the allowed rows, the most frequent, nearest first."""
     files = some_files(1)
     oracle = naive_snapshot(
         write_files(tmp_path / "plain", files), test_settings(tmp_path, **SMALL)
@@ -159,8 +160,9 @@ def test_weighted_words_are_the_oracles(tmp_path):
             assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.rows("C49", "R002-028")
 def test_the_file_holds_sixteen_bits_a_number(tmp_path):
-    """C49, R002-028: a binary file beside the index, no JSON."""
+    """A binary file beside the index, no JSON."""
     with (
         open_corpus(write_files(tmp_path, some_files(3)), **ON) as corpus,
         corpus._reader.snapshot() as snapshot,
@@ -173,8 +175,9 @@ def test_the_file_holds_sixteen_bits_a_number(tmp_path):
         ]
 
 
+@pytest.mark.rows("R002-024", "R002-035")
 def test_an_expanded_question_finds_what_its_words_do_not(tmp_path):
-    """R002-024, R002-035: test_expanded_query_finds_related_documents; "auth" finds "authentication"."""
+    """Test_expanded_query_finds_related_documents; "auth" finds "authentication"."""
     files = {
         "guide.md": "Authentication comes before a session opens. Authentication asks for a password.\n",
         "api.md": "Authentication by token; login happens at the gateway.\n",
@@ -219,8 +222,9 @@ def lanes_of(found) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.rows("R002-063")
 def test_synonyms_improve_recall(corpus_of):
-    """R002-063: the words lane alone finds what is called otherwise."""
+    """The words lane alone finds what is called otherwise."""
     files = {
         "a.md": "How to remove a repository.\n",
         "b.md": "Kubernetes clusters.\n",
@@ -267,10 +271,11 @@ def test_without_a_vocabulary_the_answer_is_the_plain_one_and_says_so(tmp_path):
         assert corpus.search("retry policy").expansion
 
 
+@pytest.mark.rows("R002-029", "C49")
 def test_indexing_does_not_wait_for_it_and_an_interrupted_run_goes_on(
     tmp_path, monkeypatch
 ):
-    """R002-029, C49: after the commit; batch by batch; a term is embedded once."""
+    """After the commit; batch by batch; a term is embedded once."""
     monkeypatch.setattr("tamis.index.vocabulary._BATCH", 4)
     with later(tmp_path, some_files(5)) as corpus:
         first, seen = Counting(batches=2), set()
@@ -325,8 +330,9 @@ def test_a_run_that_died_between_segments_goes_on(tmp_path, monkeypatch):
         assert not hint(corpus)
 
 
+@pytest.mark.rows("R002-030", "R002-197")
 def test_what_is_there_already_needs_no_model(tmp_path):
-    """R002-030, R002-197: only terms that are new are embedded; nothing at all where nothing changed."""
+    """Only terms that are new are embedded; nothing at all where nothing changed."""
     files = some_files(7)
     with later(tmp_path, files) as corpus:
         make(corpus, HashingEmbedder())
@@ -345,8 +351,9 @@ def test_what_is_there_already_needs_no_model(tmp_path):
         assert "zigzag" not in dict(nearest(corpus, "retry"))
 
 
+@pytest.mark.rows("R002-030", "R002-031")
 def test_in_steps_is_as_anew(tmp_path):
-    """R002-030, R002-031: incremental equals rebuilt, for every filter."""
+    """Incremental equals rebuilt, for every filter."""
     files = some_files(8)
     with (
         open_in_steps(tmp_path / "steps", files, **ON) as steps,
@@ -431,8 +438,9 @@ def test_one_does_it_and_others_leave_it_at_that(tmp_path):
         assert make(corpus, HashingEmbedder()) == 20
 
 
+@pytest.mark.rows("C49")
 def test_searches_and_writers_go_on_while_it_is_made(tmp_path):
-    """C49: outside the writer's lock; what others write meanwhile is in the vocabulary at the end."""
+    """Outside the writer's lock; what others write meanwhile is in the vocabulary at the end."""
     root = tmp_path.resolve()
     with later(root, some_files(13)) as corpus:
         began, go_on = threading.Event(), threading.Event()
@@ -478,9 +486,10 @@ def test_an_empty_index_has_an_empty_vocabulary(tmp_path):
         assert not hint(corpus)
 
 
+@pytest.mark.rows("R002-176")
 def test_what_is_read_off_a_document_and_where_it_is_kept(tmp_path):
-    """R002-176: passages, code blocks, front matter and links; found by vectors, words, names, links and by
-    the vocabulary, each of them kept by itself."""
+    """Passages, code blocks, front matter and links; found by vectors, words, names, links and
+    by the vocabulary, each of them kept by itself."""
     page = (
         "---\ntitle: Billing\nkeywords: [invoice]\n---\n# Billing\n\nRetries of a charge, see [[other]].\n\n"
         "```python\ndef charge_card():\n    return 1\n```\n"

@@ -15,9 +15,10 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 MOMENTS = 8  # kills from outside, besides one at each point
 
 
+@pytest.mark.rows("R000-036")
 @pytest.mark.slow
 def test_no_kill_loses_anything(tmp_path):
-    """R000-036: the index opens and is whole, the doctor is content, the next run ends as a rebuild does."""
+    """The index opens and is whole, the doctor is content, the next run ends as a rebuild does."""
     command = [
         sys.executable,
         str(BENCHMARKS / "crash.py"),

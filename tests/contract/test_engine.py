@@ -263,8 +263,9 @@ def test_state_counts_what_can_be_searched(engine):
     assert (snapshot.state.documents, snapshot.state.chunks) == (2, 2)
 
 
+@pytest.mark.rows("R000-055")
 def test_everything_and_nothing(engine):
-    """R000-055: no filter keeps everything; an empty alternative lets nothing through."""
+    """No filter keeps everything; an empty alternative lets nothing through."""
     snapshot = engine(some_files(1))
     whole, none = snapshot.allow(f.EVERYTHING), snapshot.allow(f.NOTHING)
     assert (whole.documents, whole.chunks) == (
@@ -276,9 +277,11 @@ def test_everything_and_nothing(engine):
     assert meaning(snapshot, "alpha", none) == {} == worded(snapshot, ["alpha"], none)
 
 
+@pytest.mark.rows(
+    "R000-023", "R000-031", "R000-032", "R000-053", "R000-056", "R000-062", "R000-063"
+)
 @pytest.mark.parametrize("filter", [*ATOMS, *(~atom for atom in ATOMS)], ids=str)
 def test_lanes_see_the_allowed_rows_and_no_others(engine, filter, oracle_of):
-    """R000-023, R000-031, R000-032, R000-053, R000-056, R000-062, R000-063."""
     files = some_files(2)
     snapshot, oracle = engine(files), oracle_of(files)
     expected = {
@@ -302,12 +305,13 @@ def test_lanes_see_the_allowed_rows_and_no_others(engine, filter, oracle_of):
     )
 
 
+@pytest.mark.rows("R000-024", "R000-054")
 @pytest.mark.parametrize("depth", [1, 2, 5, 17, ALL])
 @pytest.mark.parametrize(
     "filter", [f.EVERYTHING, f.Under("docs"), ~f.Type("documentation")], ids=str
 )
 def test_a_lane_has_the_best_of_its_depth(engine, filter, depth):
-    """R000-024, R000-054: the best allowed ones, as many as asked, with the scores they always have."""
+    """The best allowed ones, as many as asked, with the scores they always have."""
     snapshot = engine(some_files(3))
     allowed = snapshot.allow(filter)
     for scored in (
@@ -319,13 +323,14 @@ def test_a_lane_has_the_best_of_its_depth(engine, filter, depth):
         assert part.items() <= whole.items()
 
 
+@pytest.mark.rows("R000-036")
 @pytest.mark.parametrize(
     "filter",
     [f.Under("docs"), ~f.Tag("draft"), f.Path(("*.md",)), f.Type("data")],
     ids=str,
 )
 def test_lane_scores_are_those_of_an_index_without_the_rest(engine, filter, oracle_of):
-    """R000-036: as if the files never existed, to the last bit, statistics included."""
+    """As if the files never existed, to the last bit, statistics included."""
     files = some_files(4)
     oracle = oracle_of(files)
     kept = {
@@ -354,8 +359,9 @@ def test_a_word_nobody_has_and_no_word_at_all(engine):
     )
 
 
+@pytest.mark.rows("C50")
 def test_coverage_by_hand(engine):
-    """C50: each term by its rarity; a term that nobody has counts, and most of all."""
+    """Each term by its rarity; a term that nobody has counts, and most of all."""
     snapshot = engine({"a.txt": "alpha beta", "b.txt": "beta", "c.txt": "gamma"})
     everything, places = (
         snapshot.allow(f.EVERYTHING),
@@ -375,8 +381,9 @@ def test_coverage_by_hand(engine):
     assert list(snapshot.coverage(["alpha"], [], everything)) == []
 
 
+@pytest.mark.rows("R000-036")
 def test_coverage_counts_among_the_allowed_rows(engine):
-    """R000-036: rarity is that of an index without the rest, to the last bit."""
+    """Rarity is that of an index without the rest, to the last bit."""
     files = some_files(14)
     whole, part = (
         engine(files),
@@ -396,8 +403,9 @@ def test_coverage_counts_among_the_allowed_rows(engine):
     )
 
 
+@pytest.mark.rows("R000-016", "R002-011")
 def test_passages_are_what_the_files_say(engine):
-    """R000-016, R002-011: a passage is an exact run of its file's lines, with its place and its tags."""
+    """A passage is an exact run of its file's lines, with its place and its tags."""
     text = (
         "---\ntags: [API, draft]\ndate: 2026-05-01\n---\n# One\n\nalpha\n\n## Two\n\nbeta "
         + "gamma " * 20
@@ -428,8 +436,9 @@ def test_passages_are_what_the_files_say(engine):
     assert passages["b.py", 0].content == "alpha = 1"
 
 
+@pytest.mark.rows("R000-022")
 def test_same_texts_have_the_same_hash_and_others_have_not(engine):
-    """R000-022: texts that differ in white space alone are one text."""
+    """Texts that differ in white space alone are one text."""
     snapshot = engine(
         {"a.md": "alpha  beta", "b/a.md": "alpha\nbeta\n", "c.md": "alpha beta gamma"}
     )
@@ -483,8 +492,9 @@ def _is_slow(snapshot: Snapshot) -> bool:
     return isinstance(snapshot, QdrantSnapshot) and isinstance(snapshot._points, Server)
 
 
+@pytest.mark.rows("R000-026", "R000-029", "R000-034")
 def test_filters_against_a_reading_row_by_row(both):
-    """R000-026, R000-029, R000-034: two hundred filters of any shape select exactly the rows they say."""
+    """Two hundred filters of any shape select exactly the rows they say."""
     snapshot, oracle = both
     dice = random.Random(7)
     for _ in range(25 if _is_slow(snapshot) else 200):
@@ -529,8 +539,9 @@ def test_what_is_counted_under_a_filter_against_a_reading_row_by_row(both):
     assert snapshot.aliases(sorted(aliases)) == aliases
 
 
+@pytest.mark.rows("R002-012", "R000-063")
 def test_word_scores_against_the_formula(both):
-    """R002-012, R000-063: BM25F as written in the docstring; weights are stored in single precision."""
+    """BM25F as written in the docstring; weights are stored in single precision."""
     snapshot, oracle = both
     dice = random.Random(8)
     single = () if _is_slow(snapshot) else [(term,) for term in VOCABULARY]
@@ -542,8 +553,9 @@ def test_word_scores_against_the_formula(both):
         assert found == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.rows("C50")
 def test_coverage_against_the_formula(both):
-    """C50: under any filter, of rows in any order, twice the same included."""
+    """Under any filter, of rows in any order, twice the same included."""
     snapshot, oracle = both
     dice = random.Random(9)
     for terms in [*QUERIES, ("ada",), ("note", "guid", "absent"), ("zzz",), ()]:
@@ -590,8 +602,9 @@ def test_meaning_against_a_full_sort(both):
             )
 
 
+@pytest.mark.rows("R002-012")
 def test_a_score_by_hand(tmp_path):
-    """R002-012: one small corpus, its scores worked out on paper."""
+    """One small corpus, its scores worked out on paper."""
     files = {
         "a.txt": "alpha alpha beta",
         "b.txt": "beta gamma",
@@ -605,9 +618,10 @@ def test_a_score_by_hand(tmp_path):
     assert found == pytest.approx({("a.txt", 0): expected}, rel=1e-6)
 
 
+@pytest.mark.rows("R002-012")
 @pytest.mark.parametrize("field", words.WORD_FIELDS)
 def test_every_field_weight_changes_scores_as_the_formula_says(field, tmp_path):
-    """R002-012: a knob that exists works; without its field a term leaves no posting."""
+    """A knob that exists works; without its field a term leaves no posting."""
     files = {
         "a.md": "---\ntitle: alpha\ndescription: alpha\nkeywords: [alpha]\ntags: [alpha]\naliases: [alpha]\n"
         "author: alpha\ncategory: alpha\n---\n# alpha\n\nalpha\n",
@@ -708,11 +722,12 @@ def _check_nearest(arrays, query, mask, depth, exact):
         )
 
 
+@pytest.mark.rows("R000-036")
 @pytest.mark.parametrize(
     "width", [1, 2, 3, 7, 8, 9, 16, 127, 128, 129, 255, 256, 384, 1000]
 )
 def test_a_row_scores_the_same_whatever_is_scored_beside_it(width):
-    """R000-036: to the last bit, alone, in any company, in any order, from any part of memory."""
+    """To the last bit, alone, in any company, in any order, from any part of memory."""
     dice = np.random.default_rng(width)
     rows = vectors_of("random", 500, width, seed=width)
     query = unit(dice.standard_normal((1, width)))[0]
@@ -795,8 +810,9 @@ def test_a_reader_that_stays_open_follows_merges(tmp_path):
     assert min(counts[10:]) < max(counts), "there were merges"
 
 
+@pytest.mark.rows("R000-036")
 def test_a_snapshot_does_not_change_while_it_is_held(tmp_path):
-    """R000-036: neither its rows, nor its texts, nor what its filters mean."""
+    """Neither its rows, nor its texts, nor what its filters mean."""
     files = some_files(22, 30)
     root = write_files(tmp_path, files)
     corpus = open_corpus(root, **SMALL_CHUNKS)
@@ -820,8 +836,9 @@ def test_a_snapshot_does_not_change_while_it_is_held(tmp_path):
     corpus.close()
 
 
+@pytest.mark.rows("R000-053")
 def test_what_a_later_generation_learnt_does_not_reach_an_earlier_one(tmp_path):
-    """R000-053: a thread on an older snapshot must not see an excluded file because it is deleted since."""
+    """A thread on an older snapshot must not see an excluded file because it is deleted since."""
     root = write_files(
         tmp_path,
         {"a.md": "# A\n\nalpha", "b.md": "# B\n\nbeta", "c.md": "# C\n\ngamma"},
@@ -951,8 +968,9 @@ def _indexed_with(recording: Recording, root: Path) -> Corpus:
     return corpus
 
 
+@pytest.mark.rows("R002-038", "R002-039", "R002-040", "R002-041")
 def test_embedding_includes_header_path(tmp_path):
-    """R002-038, R002-039, R002-040, R002-041: breadcrumb, exactly two newlines, text."""
+    """Breadcrumb, exactly two newlines, text."""
     recording = Recording()
     body = "# Search\n\n## Fusion Algorithm\n\nConfiguration options..."
     root = write_files(tmp_path, {"a.md": body, "b.txt": "No heading here."})
@@ -966,8 +984,9 @@ def test_embedding_includes_header_path(tmp_path):
     )  # its title stands in for headings
 
 
+@pytest.mark.rows("R002-041", "R002-043")
 def test_the_same_text_under_two_headings_has_two_vectors(tmp_path):
-    """R002-041, R002-043: the heading is what tells them apart, in the vectors and in the answer."""
+    """The heading is what tells them apart, in the vectors and in the answer."""
     same = "Options are set in the configuration file."
     root = write_files(
         tmp_path,
@@ -987,8 +1006,9 @@ def test_the_same_text_under_two_headings_has_two_vectors(tmp_path):
     assert len({row.tobytes() for row in stored}) == len(stored)
 
 
+@pytest.mark.rows("R002-011")
 def test_chunk_types_are_known_to_the_row_codes():
-    """R002-011: every chunk type can be stored and asked for."""
+    """Every chunk type can be stored and asked for."""
     from tamis.index.embedded.segment import row_codes
 
     assert len({row_codes(kind, None) for kind in CHUNK_TYPES}) == len(CHUNK_TYPES)

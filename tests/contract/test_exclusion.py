@@ -225,12 +225,27 @@ def in_bytes(found: Found) -> str:
 # --- The matrix ---------------------------------------------------------------------------------
 
 
+@pytest.mark.rows(
+    "R000-002",
+    "R000-005..007",
+    "R000-023",
+    "R000-031",
+    "R000-032",
+    "R000-035..037",
+    "R000-040..043",
+    "R000-045..048",
+    "R000-050..053",
+    "R000-056..058",
+    "R000-061..063",
+    "R000-066",
+    "R000-074",
+    "R000-080",
+)
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("form", FORMS)
 def test_an_excluded_file_is_not_there(form, lanes, shelf):
-    """R000-002, R000-005..007, R000-023, R000-031, R000-032, R000-035..037, R000-040..043, R000-045..048,
-    R000-050..053, R000-056..058, R000-061..063, R000-066, R000-074, R000-080: every form of a name, every
-    lane, every stage; answers, scores, order and counts are those of a folder without the files."""
+    """Every form of a name, every lane, every stage; answers, scores, order and counts are
+    those of a folder without the files."""
     written, files = FORMS[form]
     whole, part = shelf.without(set(), lanes), shelf.without(files, lanes)
     # A question that these files answer best, so that without the exclusion they come first.
@@ -260,10 +275,11 @@ def test_an_excluded_file_is_not_there(form, lanes, shelf):
             ), stage
 
 
+@pytest.mark.rows("R000-025", "R000-038", "R000-054", "R000-073")
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("form", FORMS)
 def test_answers_are_full_while_enough_is_left(form, lanes, shelf):
-    """R000-025, R000-038, R000-054, R000-073: as many results as asked for, or all that are left."""
+    """As many results as asked for, or all that are left."""
     written, files = FORMS[form]
     whole = shelf.without(set(), lanes)
     left = [path for path in ANIMALS if path not in files | ARCHIVED]
@@ -281,9 +297,10 @@ def test_answers_are_full_while_enough_is_left(form, lanes, shelf):
             assert found.stats["excluded_documents"] == len(ANIMALS) - len(left)
 
 
+@pytest.mark.rows("R000-010", "R000-041", "R000-044", "C33")
 @pytest.mark.parametrize("form", FOREIGN)
 def test_what_names_no_file_here_excludes_nothing(form, shelf):
-    """R000-010, R000-041, R000-044, C33: exact, case-sensitive, and no error for a path elsewhere."""
+    """Exact, case-sensitive, and no error for a path elsewhere."""
     whole = shelf.without(set(), "both")
     plain = whole.search("alpha", limit=100)
     found = whole.search(
@@ -293,9 +310,10 @@ def test_what_names_no_file_here_excludes_nothing(form, shelf):
     assert found.stats["excluded_documents"] == len(ARCHIVED)
 
 
+@pytest.mark.rows("R000-029")
 @pytest.mark.parametrize("lanes", LANES)
 def test_several_forms_together(lanes, shelf):
-    """R000-029: each entry counts, whatever the others are."""
+    """Each entry counts, whatever the others are."""
     forms = [written for written, _ in FORMS.values()]
     gone = set().union(*(files for _, files in FORMS.values()))
     mixed = [shelf.typed(form) for form in (*forms, *FOREIGN.values())]
@@ -314,11 +332,12 @@ def test_several_forms_together(lanes, shelf):
 # --- Lists ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C03", "R000-004", "R000-008", "R000-028", "R000-055", "R000-079")
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("empty", [[], (), set(), None], ids=repr)
 def test_an_empty_list_is_none(empty, stage, lanes, shelf):
-    """C03; R000-004, R000-008, R000-028, R000-055, R000-079: byte for byte, times aside."""
+    """Byte for byte, times aside."""
     whole = shelf.without(set(), lanes)
     plain = whole.search("alpha hedgehog", **STAGES[stage])
     lists = ("excluded_files", "exclude_patterns", "include_patterns", "under", "tags", "chunk_types",
@@ -333,11 +352,12 @@ def test_an_empty_list_is_none(empty, stage, lanes, shelf):
     ) == in_bytes(plain)
 
 
+@pytest.mark.rows("C16")
 @pytest.mark.parametrize(
     "entry", ["", " ", ".", "./", "/", "..", "\\", "{root}", "{root}/docs/.."]
 )
 def test_an_entry_that_names_nothing_is_an_error(entry, shelf):
-    """C16: alone or among others; never a crash, never silence."""
+    """Alone or among others; never a crash, never silence."""
     whole = shelf.without(set(), "both")
     for entries in (
         [shelf.typed(entry)],
@@ -349,12 +369,13 @@ def test_an_entry_that_names_nothing_is_an_error(entry, shelf):
         assert caught.value.hint
 
 
+@pytest.mark.rows("R000-027")
 @pytest.mark.parametrize(
     "wrong",
     [3, True, {"README.md": 1}, [None], ["README.md", 3], [["README.md"]], b"x"],
 )
 def test_what_is_no_list_of_texts_is_an_error(wrong, shelf):
-    """R000-027: a list of strings."""
+    """A list of strings."""
     for name in ("excluded_files", "exclude_patterns", "include_patterns"):
         with pytest.raises(UsageError, match=name):
             shelf.without(set(), "both").search("alpha", **{name: wrong})
@@ -368,9 +389,10 @@ def test_one_text_is_a_list_of_one(shelf):
     )
 
 
+@pytest.mark.rows("C16")
 @pytest.mark.parametrize("lanes", LANES)
 def test_ten_thousand_entries(lanes, shelf):
-    """C16: a long list works and still keeps out what it names, wherever in it that stands."""
+    """A long list works and still keeps out what it names, wherever in it that stands."""
     whole = shelf.without(set(), lanes)
     names = [f"nowhere/{number}.md" for number in range(9_998)]
     names.insert(5_000, "docs/api.md")
@@ -403,10 +425,11 @@ def test_ten_thousand_patterns(shelf):
     )
 
 
+@pytest.mark.rows("R000-082")
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("stage", STAGES)
 def test_all_relevant_documents_excluded(stage, lanes, shelf):
-    """R000-082: everything excluded, or all that has the word: an empty answer and no error."""
+    """Everything excluded, or all that has the word: an empty answer and no error."""
     whole = shelf.without(set(), lanes)
     for excluded in (sorted(ANIMALS), [str(shelf.root / path) for path in ANIMALS]):
         found = whole.search("alpha", limit=5, excluded_files=excluded, **STAGES[stage])
@@ -444,9 +467,10 @@ def odd(tmp_path_factory) -> Iterator[Corpus]:
         yield corpus
 
 
+@pytest.mark.rows("R000-016..018")
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_the_path_of_a_result_excludes_it(name, odd):
-    """R000-016..018: what an answer calls a file, given back, keeps that file out."""
+    """What an answer calls a file, given back, keeps that file out."""
     shown = {result.path: result for result in odd.search("alpha", limit=100).results}
     assert set(shown) == set(ODD_NAMES)
     result = shown[name]
@@ -549,10 +573,11 @@ def ask_git(tmp_path_factory) -> Callable[[list[str]], set[str]]:
     return lambda patterns: taken_by_git(root, patterns)
 
 
+@pytest.mark.rows("C13", "R000-083", "R001-051")
 @pytest.mark.parametrize("kind", PATTERNS)
 def test_patterns_select_what_git_would_ignore(kind, shelf, ask_git):
-    """C13; R000-083, R001-051: excluded are the files git would ignore, included are those and no others,
-    archived ones too; together, both hold."""
+    """Excluded are the files git would ignore, included are those and no others, archived ones
+    too; together, both hold."""
     patterns = PATTERNS[kind]
     taken = ask_git(patterns)
     whole = shelf.without(set(), "both")
@@ -573,12 +598,13 @@ def test_patterns_select_what_git_would_ignore(kind, shelf, ask_git):
     assert paths(both) == taken - ask_git(["docs/", "*.txt"])
 
 
+@pytest.mark.rows("C13")
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(
     "kind", ["a suffix", "taken back", "not taken back from a folder", "everything but"]
 )
 def test_excluding_by_pattern_is_never_having_indexed(kind, lanes, shelf, ask_git):
-    """C13: patterns obey the same law as names, in every lane and with every stage."""
+    """Patterns obey the same law as names, in every lane and with every stage."""
     taken = ask_git(PATTERNS[kind])
     whole, part = shelf.without(set(), lanes), shelf.without(taken, lanes)
     for stage, arguments in STAGES.items():
@@ -598,9 +624,10 @@ def test_a_pattern_that_is_none_is_an_error(entry, shelf):
         assert ".gitignore" in caught.value.hint
 
 
+@pytest.mark.rows("X6")
 @pytest.mark.parametrize("lanes", LANES)
 def test_names_and_patterns_together(lanes, shelf):
-    """X6: each keeps out its own; what either names is not there."""
+    """Each keeps out its own; what either names is not there."""
     whole = shelf.without(set(), lanes)
     found = whole.search(
         "alpha",
@@ -618,8 +645,9 @@ def test_names_and_patterns_together(lanes, shelf):
     assert paths(found) == set(ANIMALS) - gone - ARCHIVED
 
 
+@pytest.mark.rows("R000-012")
 def test_the_index_is_the_one_that_was_opened(shelf):
-    """R000-012: an exclusion belongs to its question alone."""
+    """An exclusion belongs to its question alone."""
     whole = shelf.without(set(), "both")
     before = in_bytes(whole.search("alpha", limit=100))
     whole.search("alpha", excluded_files=["README.md"])
@@ -629,9 +657,10 @@ def test_the_index_is_the_one_that_was_opened(shelf):
         assert in_bytes(another.search("alpha", limit=100)) == before
 
 
+@pytest.mark.rows("R000-025", "R000-054", "R000-066")
 @pytest.mark.parametrize("lanes", LANES)
 def test_answers_are_full_where_one_file_has_all_the_best_passages(lanes, corpus_of):
-    """R000-025, R000-054, R000-066: what a limit per document lets go of is made up for by other files."""
+    """What a limit per document lets go of is made up for by other files."""
     long = "".join(
         f"# Part {number}\n\nalpha alpha beta {number}\n\n" for number in range(150)
     )
@@ -656,11 +685,12 @@ def test_answers_are_full_where_one_file_has_all_the_best_passages(lanes, corpus
         assert "long.md" in paths(found)
 
 
+@pytest.mark.rows("C12")
 @pytest.mark.parametrize(
     "written", ["caf\u00e9.*", "cafe\u0301.*", "/caf\u00e9.txt", "/cafe\u0301.txt"]
 )
 def test_a_pattern_means_either_spelling_of_an_accent(written, odd):
-    """C12: a name that the disk has decomposed does not slip through a pattern typed composed."""
+    """A name that the disk has decomposed does not slip through a pattern typed composed."""
     left = paths(odd.search("alpha", limit=100, exclude_patterns=[written]))
     assert "cafe\u0301.txt" not in left
     assert (

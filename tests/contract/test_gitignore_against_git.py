@@ -517,11 +517,12 @@ def test_random_layers(seed, repository, tmp_path, monkeypatch):
         assert ours[path] == (ignored, source, line, pattern), path
 
 
+@pytest.mark.rows("R001-003", "C18", "C19", "C21")
 @pytest.mark.parametrize("seed", range(12))
 def test_the_ignore_file_of_our_own_is_read_as_git_reads_its(
     seed, repository, tmp_path
 ):
-    """R001-003, C18, C19, C21: the lines of a `.gitignore`, as a `.graphragignore` where there is no git."""
+    """The lines of a `.gitignore`, as a `.graphragignore` where there is no git."""
     case = random_case(seed)
     lines = case.gitignores[""]
     write(repository, replace(case, gitignores={"": lines}))

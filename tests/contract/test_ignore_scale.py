@@ -84,8 +84,9 @@ def heavy(tmp_path_factory) -> Path:
 FOLDERS = {".", "src", *(f"src/m{number}" for number in range(6))}
 
 
+@pytest.mark.rows("C19", "R001-017", "R001-025")
 def test_an_ignored_folder_is_never_entered(heavy, monkeypatch, tmp_path):
-    """C19; R001-017, R001-025: not listed, nothing in it looked at, and one line in the report."""
+    """Not listed, nothing in it looked at, and one line in the report."""
     settings = settings_of(heavy, index__directory=str(tmp_path / "index"))
     with (
         Corpus(heavy, tmp_path / "index", settings) as corpus,
@@ -148,6 +149,7 @@ def test_a_folder_without_the_right_rule_is_entered(heavy, monkeypatch, tmp_path
     assert "node_modules/.gitignore" in touched["seen"]
 
 
+@pytest.mark.rows("C21")
 @pytest.mark.parametrize(
     ("rule", "entered"),
     [
@@ -164,7 +166,7 @@ def test_a_folder_without_the_right_rule_is_entered(heavy, monkeypatch, tmp_path
     ],
 )
 def test_which_rules_close_a_folder(rule, entered, monkeypatch, tmp_path):
-    """C21: as git has it."""
+    """As git has it."""
     root = write_files(
         tmp_path,
         {
@@ -219,11 +221,12 @@ LONG = {
 }  # fmt: skip
 
 
+@pytest.mark.rows("R001-021")
 @pytest.mark.parametrize(
     "file", [".graphragignore", ".gitignore", ".ignore", "settings"]
 )
 def test_ten_thousand_lines(file, tmp_path):
-    """R001-021: each line counts, the last that matches decides, from a file or from the settings."""
+    """Each line counts, the last that matches decides, from a file or from the settings."""
     root = write_files(tmp_path, {path: f"alpha {path}" for path in LONG})
     flags = {}
     if file == "settings":
@@ -296,9 +299,10 @@ def troubled(tmp_path) -> Path:
     return root
 
 
+@pytest.mark.rows("C32", "R001-005")
 @pytest.mark.parametrize("kind", INCLUDES)
 def test_an_include_that_fails_is_a_warning(kind, troubled, monkeypatch, capsys):
-    """C32; R001-005: said with its file and line, in the report and on the command line; the rest goes on."""
+    """Said with its file and line, in the report and on the command line; the rest goes on."""
     line, reason = INCLUDES[kind]
     write_files(
         troubled,
@@ -328,8 +332,9 @@ def test_an_include_that_fails_is_a_warning(kind, troubled, monkeypatch, capsys)
             assert f"warning: {warning}" in out
 
 
+@pytest.mark.rows("C32")
 def test_all_of_them_at_once(troubled):
-    """C32: each is said, none stops the others, and what follows them counts."""
+    """Each is said, none stops the others, and what follows them counts."""
     lines = [line for line, _ in INCLUDES.values()]
     write_files(
         troubled,
@@ -347,8 +352,9 @@ def test_all_of_them_at_once(troubled):
     ]
 
 
+@pytest.mark.rows("C32", "R001-005")
 def test_an_include_is_looked_for_beside_its_file_and_then_in_the_root(tmp_path):
-    """C32; R001-005: relative to the file that includes it first."""
+    """Relative to the file that includes it first."""
     files = {
         ".graphragignore": ":include:rules/first\n",
         "rules/first": ":include:second\n:include:third\n/rules/\n/second\n/third\n",

@@ -326,16 +326,18 @@ def test_the_documents_show_every_case():
     assert min(several, none) > 50
 
 
+@pytest.mark.rows("R002-016", "R002-119", "R000-076", "R000-081")
 def test_links_against_the_oracle(both):
-    """R002-016, R002-119, R000-076, R000-081: who a link leads to, under any filter."""
+    """Who a link leads to, under any filter."""
     snapshot, oracle = both
     everything = sorted(oracle.documents)
     for chosen in some_filters(1, 80):
         compare_links(snapshot, oracle, chosen, everything)
 
 
+@pytest.mark.rows("R002-016")
 def test_links_of_some_documents_are_those_that_touch_them(both):
-    """R002-016: either way, and no others."""
+    """Either way, and no others."""
     snapshot, oracle = both
     dice = random.Random(2)
     for chosen in some_filters(2, 20):
@@ -344,8 +346,9 @@ def test_links_of_some_documents_are_those_that_touch_them(both):
             compare_links(snapshot, oracle, chosen, [*some, "no/such.md"])
 
 
+@pytest.mark.rows("R000-036", "R000-076")
 def test_a_filter_on_links_equals_never_having_indexed(tmp_path):
-    """R000-036, R000-076: the law, chunk by chunk: nothing leads from or to what a filter keeps out."""
+    """The law, chunk by chunk: nothing leads from or to what a filter keeps out."""
     documents = some_documents(34, 40)
     paths = [document.path for document in documents]
     with (
@@ -379,8 +382,9 @@ def test_a_filter_on_links_equals_never_having_indexed(tmp_path):
                     assert coded(whole, terms, some) == scores, str(chosen)
 
 
+@pytest.mark.rows("C70", "R002-119")
 def test_links_follow_files_that_come_go_and_move(tmp_path):
-    """C70, R002-119: a link waits for its target; the index grows step by step, the oracle reads all anew."""
+    """A link waits for its target; the index grows step by step, the oracle reads all anew."""
     dice = random.Random(35)
     waiting = {document.path: document for document in some_documents(35, 50)}
     here: dict[str, Document] = {}
@@ -431,8 +435,9 @@ QUERIES = tuple(
 )  # fmt: skip
 
 
+@pytest.mark.rows("R002-086")
 def test_code_scores_against_the_formula(both):
-    """R002-086: BM25F over symbols, path and code; postings are stored in single precision."""
+    """BM25F over symbols, path and code; postings are stored in single precision."""
     snapshot, oracle = both
     for number, chosen in enumerate(some_filters(4, 40)):
         terms = QUERIES[number % len(QUERIES)]
@@ -459,9 +464,10 @@ def test_the_code_lane_has_the_best_of_its_depth(both, depth):
             assert part.items() <= whole.items()
 
 
+@pytest.mark.rows("R002-086")
 @pytest.mark.parametrize("field", ["symbols", "path", "code"])
 def test_every_code_field_weight_counts_as_the_formula_says(field, tmp_path):
-    """R002-086: a knob that exists works; without its field a term leaves no posting."""
+    """A knob that exists works; without its field a term leaves no posting."""
     chunk = Chunk(0, "retry = 1", "", 1, 1, "definitions", "python", ("Client.retry",))
     one = Document("src/retry.py", "x", FrontMatter(), 0.0, (chunk,))
     write_files(tmp_path, as_files([one, document("b.md", "retry")]))
@@ -487,8 +493,9 @@ def test_every_code_field_weight_counts_as_the_formula_says(field, tmp_path):
 # --- Keys, within, parents, tags -------------------------------------------------------------------
 
 
+@pytest.mark.rows("R004-007", "X7")
 def test_filters_split_documents_row_by_row(both):
-    """R004-007, X7: types, languages, tags and what a row implies, alone and combined."""
+    """Types, languages, tags and what a row implies, alone and combined."""
     snapshot, oracle = both
     paths = sorted(oracle.documents)
     for chosen in [*ATOMS, *some_filters(5, 60)]:
@@ -519,8 +526,9 @@ def test_keys_of_some_documents(both):
         }
 
 
+@pytest.mark.rows("R000-081")
 def test_within_allows_what_is_allowed_of_some_documents(both):
-    """R000-081: a narrower search sees fewer rows, and its statistics are those of the rows it sees."""
+    """A narrower search sees fewer rows, and its statistics are those of the rows it sees."""
     snapshot, oracle = both
     dice = random.Random(7)
     everything = sorted(oracle.documents)
@@ -538,8 +546,9 @@ def test_within_allows_what_is_allowed_of_some_documents(both):
         assert edges(snapshot, everything, ours) == edges(oracle, everything, theirs)
 
 
+@pytest.mark.rows("R002-166")
 def test_parents_are_stored_as_they_were(both):
-    """R002-166: the reference of a passage leads to the section around it."""
+    """The reference of a passage leads to the section around it."""
     snapshot, oracle = both
     wanted = [
         (row.document.path, row.chunk.parent)
@@ -551,8 +560,9 @@ def test_parents_are_stored_as_they_were(both):
     assert dict(snapshot.parents([])) == {}
 
 
+@pytest.mark.rows("R002-158", "P13")
 def test_parents_are_in_no_statistics(tmp_path):
-    """R002-158, P13: a word that only a parent has is not found; the rows are the passages."""
+    """A word that only a parent has is not found; the rows are the passages."""
     chunk = Chunk(0, "alpha", "", 1, 1, "documentation", parent=0)
     one = Document(
         "a.md",

@@ -172,32 +172,36 @@ def some(paths: str) -> list[Document]:
     return [document(path) for path in paths.split(", ")]
 
 
+@pytest.mark.rows("R002-016", "R002-119")
 @pytest.mark.parametrize(("there", "source", "target", "expected"), WIKI)
 @pytest.mark.parametrize("kind", ["wikilink", "embed", "related"])
 def test_a_wiki_link_leads_to(
     target_of, kind: LinkType, there, source, target, expected
 ):
-    """R002-016, R002-119: exact path, own folder, shortest and unique, nearest; as Obsidian does."""
+    """Exact path, own folder, shortest and unique, nearest; as Obsidian does."""
     others = [each for each in some(there) if each.path != source]
     assert target_of(others, source, Link(kind, target, "", 0)) == expected
 
 
+@pytest.mark.rows("R002-016")
 @pytest.mark.parametrize(("there", "source", "target", "expected"), MARKDOWN)
 def test_a_markdown_link_leads_to(target_of, there, source, target, expected):
-    """R002-016: from the writer's folder, from the root, or by its name."""
+    """From the writer's folder, from the root, or by its name."""
     assert target_of(some(there), source, Link("markdown", target, "", 0)) == expected
 
 
+@pytest.mark.rows("R002-016")
 @pytest.mark.parametrize(("there", "source", "target", "expected"), IMPORT)
 def test_an_import_leads_to(target_of, there, source, target, expected):
-    """R002-016: a file of the same family of languages."""
+    """A file of the same family of languages."""
     assert language_of(source)
     assert target_of(some(there), source, Link("import", target, "", None)) == expected
 
 
+@pytest.mark.rows("R002-119")
 @pytest.mark.parametrize("written", ["the first", "The First ", "THE FIRST"])
 def test_an_alias_is_a_name_of_last_resort(target_of, written):
-    """R002-119: front matter aliases lead to their document where no file is called so."""
+    """Front matter aliases lead to their document where no file is called so."""
     named = document("deep/a.md", aliases=["Other", "The First"])
     assert target_of([named], "x.md", Link("wikilink", written)) == "deep/a.md"
 
@@ -235,8 +239,9 @@ def test_of_two_with_the_same_alias_the_nearest_is_meant(target_of):
 # --- What is not there ----------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R000-076", "R000-081")
 def test_an_excluded_target_does_not_exist(target_of):
-    """R000-076, R000-081: the next best is meant, as if the excluded file had never been there."""
+    """The next best is meant, as if the excluded file had never been there."""
     others = some("a.md, notes/a.md, docs/a.md")
     link = Link("wikilink", "a")
     assert target_of(others, "docs/x.md", link) == "a.md"
@@ -255,8 +260,9 @@ def test_an_excluded_source_has_no_links(target_of):
     )
 
 
+@pytest.mark.rows("R000-036")
 def test_a_link_exists_while_its_passage_is_allowed(tmp_path):
-    """R000-036: a passage that a filter keeps out takes its links with it; a document's own links stay."""
+    """A passage that a filter keeps out takes its links with it; a document's own links stay."""
     code = Chunk(1, "import a", "", 3, 4, "code_block", "python")
     prose = Chunk(0, "alpha", "", 1, 2, "documentation")
     links = (
@@ -285,9 +291,10 @@ def test_a_link_exists_while_its_passage_is_allowed(tmp_path):
                 )
 
 
+@pytest.mark.rows("C70", "R002-119")
 @pytest.mark.parametrize("named", ["a", "docs/a", "The First"])
 def test_a_link_waits_until_its_target_appears(tmp_path, named):
-    """C70, R002-119: unresolved links are kept; only the target is indexed when it comes."""
+    """Unresolved links are kept; only the target is indexed when it comes."""
     target = "docs/a.md"
     write_files(
         tmp_path, {"x.md": as_file(document("x.md", links=[Link("wikilink", named)]))}
@@ -304,8 +311,9 @@ def test_a_link_waits_until_its_target_appears(tmp_path, named):
             assert _targets(corpus) == []
 
 
+@pytest.mark.rows("C70")
 def test_a_better_target_that_appears_takes_the_link_over(tmp_path):
-    """C70: and gives it back when it goes; an alias that is taken away goes, too."""
+    """Gives it back when it goes; an alias that is taken away goes, too."""
     files = {
         "x.md": document("x.md", links=[Link("wikilink", "plan")]),
         "b.md": document("b.md", aliases=["Plan"]),
@@ -334,8 +342,9 @@ def test_a_better_target_that_appears_takes_the_link_over(tmp_path):
     ]
 
 
+@pytest.mark.rows("C70")
 def test_a_target_that_moves_is_found_where_it_went(tmp_path):
-    """C70: as when a note is moved to another folder; by its name, not by where it was."""
+    """As when a note is moved to another folder; by its name, not by where it was."""
     links = [Link("wikilink", "a"), Link("markdown", "docs/a.md")]
     write_files(
         tmp_path,
@@ -349,8 +358,9 @@ def test_a_target_that_moves_is_found_where_it_went(tmp_path):
         assert _targets(corpus) == ["notes/a.md"]
 
 
+@pytest.mark.rows("R002-016")
 def test_links_are_seen_from_both_ends(tmp_path):
-    """R002-016: a document is asked for the links it has and the links that lead to it."""
+    """A document is asked for the links it has and the links that lead to it."""
     write_files(
         tmp_path,
         {
@@ -447,9 +457,10 @@ def pairs(lists: dict[str, list[str]], targets: list[str]) -> set[tuple[str, str
     return {pair for pair in named if pair[1] in targets and pair[0] != pair[1]}
 
 
+@pytest.mark.rows("R002-016")
 @needs_shared
 def test_the_graph_of_a_small_vault(tmp_path):
-    """R002-016: obsidiantools' stub vault, edge for edge."""
+    """Obsidiantools' stub vault, edge for edge."""
     inputs = json.loads(
         (CASES / "obsidiantools_inputs.json").read_text(encoding="utf-8")
     )
@@ -468,15 +479,15 @@ def test_the_graph_of_a_small_vault(tmp_path):
     assert len(pairs(graph["wikilinks"], graph["notes"])) == 4
 
 
+@pytest.mark.rows("R002-016")
 @needs_shared
 def test_the_graph_of_obsidians_help(tmp_path):
-    """R002-016: 173 notes. All that obsidiantools finds, and what it leaves open and Obsidian does not.
+    """173 notes. All that obsidiantools finds, and what it leaves open and Obsidian does not.
 
     obsidiantools compares names letter by letter, knows a note by its shortest unique name alone, and so
     calls a link nonexistent that is written in another case (`graph view`), that names a folder more than
     it needs to (`Plugins/Unique note creator`), or whose name two notes have (`Security and privacy`: the
-    nearest is meant). Every edge we have beyond its graph is one of those.
-    """
+    nearest is meant). Every edge we have beyond its graph is one of those."""
     lines = [json.loads(line) for line in HELP.read_text(encoding="utf-8").splitlines()]
     root = write_files(tmp_path, {line["_id"]: line["text"] for line in lines})
     graph = expected_graph("obsidian_help_en")

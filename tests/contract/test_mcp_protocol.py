@@ -91,8 +91,9 @@ def test_the_list_of_tools_is_short(which, mode, request):
     assert [tool.name for tool in listed.tools] == [tool.name for tool in TOOLS]
 
 
+@pytest.mark.rows("R000-027", "R001-050")
 def test_tools_say_what_they_are(shop):
-    """R000-027, R001-050: read-only, idempotent, of a closed world; schemas refuse the unknown."""
+    """Read-only, idempotent, of a closed world; schemas refuse the unknown."""
     for tool in with_client(shop, lambda client: client.list_tools()).tools:
         assert tool.annotations.read_only_hint and tool.annotations.idempotent_hint
         assert tool.annotations.open_world_hint is False

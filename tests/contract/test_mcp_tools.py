@@ -64,10 +64,13 @@ def test_every_filter_has_its_effect_below():
     assert set(EFFECTS) == {each.name for each in FILTERS}
 
 
+@pytest.mark.rows(
+    "R000-001", "R000-009", "R000-059", "R000-067", "R001-050", "R001-051", "R001-064"
+)
 @pytest.mark.parametrize("name", EFFECTS)
 @pytest.mark.parametrize("tool", QUERY_TOOLS)
 def test_a_filter_does_what_it_says(tool, name, shop):
-    """R000-001, R000-009, R000-059, R000-067, R001-050, R001-051, R001-064: the same in all three tools."""
+    """The same in all three tools."""
     value, expected = EFFECTS[name]
     everything = found(shop, tool)
     assert everything == SHOWN
@@ -77,31 +80,34 @@ def test_a_filter_does_what_it_says(tool, name, shop):
     )
 
 
+@pytest.mark.rows("R000-005", "R000-007", "R000-027")
 @pytest.mark.parametrize(
     "form", ["refunds.md", "docs/refunds.md", "docs/refunds", "ABSOLUTE"]
 )
 @pytest.mark.parametrize("tool", QUERY_TOOLS[:2])
 def test_a_file_is_excluded_in_all_its_forms(tool, form, shop):
-    """R000-005, R000-007, R000-027: names, relative and absolute paths, with and without an extension."""
+    """Names, relative and absolute paths, with and without an extension."""
     given = (
         str(shop.folders[0].path / "docs/refunds.md") if form == "ABSOLUTE" else form
     )
     assert found(shop, tool, excluded_files=[given]) == SHOWN - {"docs/refunds.md"}
 
 
+@pytest.mark.rows("R000-004", "R000-008", "R000-028")
 @pytest.mark.parametrize("nothing", [[], None])
 @pytest.mark.parametrize(
     "name", ["excluded_files", "exclude_patterns", "include_patterns", "under", "tags"]
 )
 def test_nothing_given_is_no_filter(name, nothing, shop):
-    """R000-004, R000-008, R000-028: omitted, null and an empty list are the same."""
+    """Omitted, null and an empty list are the same."""
     plain = answer(shop, query="grass", limit=20)
     given = answer(shop, query="grass", limit=20, **{name: nothing})
     assert given["results"] == plain["results"]
 
 
+@pytest.mark.rows("R000-002", "R000-006", "R000-029", "R000-031", "R000-077")
 def test_excluding_equals_never_having_indexed(tmp_path, shop):
-    """R000-002, R000-006, R000-029, R000-031, R000-077: scores and order too, through the protocol."""
+    """Scores and order too, through the protocol."""
     without = {
         path: content for path, content in FILES.items() if path != "docs/refunds.md"
     }
@@ -132,19 +138,20 @@ def test_limit(shop):
     assert len(answer(shop, query="grass")["results"]) == 5
 
 
+@pytest.mark.rows("X4", "X6")
 @pytest.mark.parametrize("tool", QUERY_TOOLS)
 @pytest.mark.parametrize(
     ("other", "value"), [("top_n", 2), ("min_confidence", 1.0), ("threshold", 1.0)]
 )
 def test_other_names_are_taken(tool, other, value, shop):
-    """X4, X6."""
     assert len(answer(shop, tool, query="grass", **{other: value})["results"]) == (
         2 if other == "top_n" else 0
     )
 
 
+@pytest.mark.rows("C15")
 def test_one_passage_per_document(tmp_path):
-    """C15: many passages of one document, and one."""
+    """Many passages of one document, and one."""
     sections = "\n".join(
         f"## Part {n}\n\ngrass grows here, kind {n} " + "word " * 60 for n in range(6)
     )
@@ -158,16 +165,18 @@ def test_one_passage_per_document(tmp_path):
     desk.close()
 
 
+@pytest.mark.rows("R002-092")
 def test_one_tool_finds_documents_and_code(shop):
-    """R002-092: a name leads to its definition, a question to the document; nobody has to choose."""
+    """A name leads to its definition, a question to the document; nobody has to choose."""
     assert paths(answer(shop, query="refund_order"))[0] == "src/refund.py"
     assert (
         paths(answer(shop, query="how long does a refund take"))[0] == "docs/refunds.md"
     )
 
 
+@pytest.mark.rows("R001-030")
 def test_a_lane_that_is_off_is_not_missed(tmp_path):
-    """R001-030: without words, the others answer."""
+    """Without words, the others answer."""
     desk = desk_of(tmp_path / "r", search__keyword_weight=0.0)
     assert hybrid(desk)["results"]
     desk.close()
@@ -177,8 +186,9 @@ def hybrid(desk, **arguments):
     return answer(desk, "graphrag_hybrid_search", query="refund of grass", **arguments)
 
 
+@pytest.mark.rows("R001-028", "R001-031")
 def test_graph_context(shop):
-    """R001-028, R001-031: what the hits are linked with, and how; or not."""
+    """What the hits are linked with, and how; or not."""
     linked = hybrid(shop)["graph_context"]
     assert {"docs/refunds.md", "docs/api/billing.md"} <= {
         each["path"] for each in linked
@@ -189,8 +199,9 @@ def test_graph_context(shop):
     )
 
 
+@pytest.mark.rows("C31")
 def test_hops(tmp_path):
-    """C31: two by default here, and one for the plain tools."""
+    """Two by default here, and one for the plain tools."""
     chain = {f"{n}.md": f"# {n}\n\nsee [next]({n + 1}.md)\n" for n in range(4)} | {
         "start.md": "zebra [a](0.md)\n"
     }
@@ -204,8 +215,9 @@ def test_hops(tmp_path):
     desk.close()
 
 
+@pytest.mark.rows("R001-032", "C30")
 def test_without_fusion_the_order_is_that_of_the_meaning_lane(tmp_path):
-    """R001-032, C30: no words, no code, no links, and none of the boosts that a fused list gets."""
+    """No words, no code, no links, and none of the boosts that a fused list gets."""
     files = FILES | {
         f"n{n}.md": f"# Note {n}\n\nrefund_order {'grass ' * n} and more text\n"
         for n in range(8)
@@ -243,8 +255,9 @@ def test_without_fusion_a_model_is_needed(tmp_path):
     desk.close()
 
 
+@pytest.mark.rows("R001-034", "R001-040..043")
 def test_recency(tmp_path):
-    """R001-034, R001-040..043: of equals the younger one, in the tool that asks for it."""
+    """Of equals the younger one, in the tool that asks for it."""
     today, old = time.strftime("%Y-%m-%d"), "2019-01-01"
     page = "---\nmodified: {}\n---\n# {}\n\nzebra stripes\n"
     desk = desk_of(

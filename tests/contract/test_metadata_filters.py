@@ -132,6 +132,18 @@ def implied(row: Row) -> set[str]:
 # --- Tags -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows(
+    "C96",
+    "C101",
+    "C102",
+    "R004-003",
+    "R004-005",
+    "R004-018",
+    "R004-019",
+    "R004-029",
+    "R004-034",
+    "X3",
+)
 @pytest.mark.parametrize(
     "tags",
     [
@@ -142,8 +154,7 @@ def implied(row: Row) -> set[str]:
     ids=" ".join,
 )  # fmt: skip
 def test_tags_must_all_be_there(tags, corpus):
-    """C96, C101, C102; R004-003, R004-005, R004-018, R004-019, R004-029, R004-034, X3:
-    any order, any case, any position, numbers too; a part of a tag is no tag."""
+    """Any order, any case, any position, numbers too; a part of a tag is no tag."""
     wanted = [tag.strip(" #") for tag in tags]
     expected = rows(tagged(*wanted))
     assert ask(corpus, tags=tags) == expected
@@ -166,6 +177,7 @@ def test_one_tag_as_text(corpus):
     assert ask(corpus, tags="go") == ask(corpus, tags=["go"]) == rows(tagged("go"))
 
 
+@pytest.mark.rows("R004-007")
 @pytest.mark.parametrize(
     ("written", "tags"),
     [
@@ -179,7 +191,7 @@ def test_one_tag_as_text(corpus):
     ],
 )
 def test_tags_that_are_no_text_in_yaml(written, tags, corpus_of):
-    """R004-007: a number, a truth or a date in the front matter is the tag that one reads there."""
+    """A number, a truth or a date in the front matter is the tag that one reads there."""
     corpus = corpus_of(
         {
             "a.md": f"---\n{written}\n---\nalpha",
@@ -193,8 +205,9 @@ def test_tags_that_are_no_text_in_yaml(written, tags, corpus_of):
         corpus.search("alpha", tags=[2026])
 
 
+@pytest.mark.rows("C102")
 def test_an_unknown_tag_is_legal_and_said(corpus):
-    """C102: nothing, never everything, with a hint that names it."""
+    """Nothing, never everything, with a hint that names it."""
     for tags in (["nowhere"], ["go", "nowhere"], ["Nowhere"]):
         found = corpus.search("alpha", tags=tags)
         assert found.results == ()
@@ -208,6 +221,7 @@ def test_an_unknown_tag_is_legal_and_said(corpus):
 # --- Chunk types and languages --------------------------------------------------------------------
 
 
+@pytest.mark.rows("C95", "X7", "R004-020", "R004-030", "R004-031")
 @pytest.mark.parametrize(
     "types",
     [["documentation"], ["definitions"], ["data"], ["definitions", "data"], ["data", "definitions"],
@@ -215,7 +229,7 @@ def test_an_unknown_tag_is_legal_and_said(corpus):
     ids=" ".join,
 )  # fmt: skip
 def test_chunk_types_are_alternatives(types, corpus):
-    """C95, X7; R004-020, R004-030, R004-031: one of them, in any order."""
+    """One of them, in any order."""
     assert ask(corpus, chunk_types=types) == rows(lambda row: row.kind in types)
     assert ask(corpus, chunk_types=types[::-1]) == rows(lambda row: row.kind in types)
     assert ask(corpus, filter=" | ".join(f"type:{kind}" for kind in types)) == rows(
@@ -227,11 +241,11 @@ def test_chunk_types_are_alternatives(types, corpus):
     } == {row.kind for row in ROWS if row.kind in types}
 
 
+@pytest.mark.rows("C102")
 @pytest.mark.parametrize(
     "wrong", ["Documentation", "docs", "definition", "DATA", "", "nonsense"]
 )
 def test_an_unknown_type_lists_the_allowed(wrong, corpus):
-    """C102."""
     for types in ([wrong], ["data", wrong]):
         with pytest.raises(BadFilter) as caught:
             corpus.search("alpha", chunk_types=types)
@@ -257,8 +271,9 @@ def test_an_unknown_language_lists_the_allowed(wrong, corpus):
         assert all(language in caught.value.hint for language in LANGUAGES)
 
 
+@pytest.mark.rows("R004-001", "R004-002", "R004-021", "R004-028")
 def test_type_tag_and_language_together(corpus):
-    """R004-001, R004-002, R004-021, R004-028: every term holds."""
+    """Every term holds."""
     assert ask(corpus, chunk_types=["documentation"], tags=["architecture"]) == {
         "docs/d.md",
         "notes/g.md",
@@ -276,6 +291,7 @@ def test_type_tag_and_language_together(corpus):
 # --- Author and category --------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C48", "R002-125", "R002-126")
 @pytest.mark.parametrize(
     "name",
     [
@@ -289,19 +305,20 @@ def test_type_tag_and_language_together(corpus):
     ],
 )
 def test_author(name, corpus):
-    """C48; R002-125, R002-126: the whole name, in any case."""
+    """The whole name, in any case."""
     expected = rows(lambda row: row.author.lower() == name.lower())
     assert ask(corpus, author=name) == expected
     assert ask(corpus, filter=f'author:"{name}"') == expected
     assert ask(corpus, filter=f'-author:"{name}"') == rows() - expected
 
 
+@pytest.mark.rows("C48", "R002-117", "R002-122", "R002-126", "R002-127")
 @pytest.mark.parametrize(
     "name",
     ["guide", "GUIDE", "note", "reference", "\u00fcber", "2026", "gui", "nothing"],
 )
 def test_category(name, corpus):
-    """C48; R002-117, R002-122, R002-126, R002-127: `type` stands in where there is no `category`."""
+    """`type` stands in where there is no `category`."""
     expected = rows(lambda row: row.category.lower() == name.lower())
     assert ask(corpus, category=name) == expected
     assert ask(corpus, filter=f"category:{name}") == expected
@@ -320,8 +337,8 @@ def test_an_accent_in_either_spelling(corpus):
     )
 
 
+@pytest.mark.rows("R002-117")
 def test_a_category_comes_before_a_type(corpus_of):
-    """R002-117."""
     corpus = corpus_of(
         {
             "a.md": "---\ntype: one\ncategory: two\n---\nalpha",
@@ -364,9 +381,10 @@ DATES = {  # what is written, when it begins, when it is over
 }
 
 
+@pytest.mark.rows("C48", "R002-118", "R002-125")
 @pytest.mark.parametrize("written", DATES)
 def test_dates(written, corpus):
-    """C48; R002-118, R002-125: days, weeks, months and years count whole, ends included; moments do not."""
+    """Days, weeks, months and years count whole, ends included; moments do not."""
     begins, ends = DATES[written]
     later = rows(lambda row: row.moment >= begins)
     earlier = rows(lambda row: row.moment < ends)
@@ -418,8 +436,9 @@ def test_what_is_no_date_is_an_error(wrong, corpus):
 # --- The score ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C42", "C99", "X4", "R002-139", "R002-140", "R004-003", "R004-013")
 def test_an_absent_score_is_not_zero(corpus_of):
-    """C42, C99, X4; R002-139, R002-140, R004-003, R004-013: absent is as configured, 0 switches it off."""
+    """Absent is as configured, 0 switches it off."""
     files = {f"{number}.md": f"alpha {'beta ' * number}" for number in range(8)}
     words = {
         "search__semantic_weight": 0
@@ -446,19 +465,21 @@ def test_an_absent_score_is_not_zero(corpus_of):
     assert paths(lenient.search("alpha beta", limit=100)) == set(files)
 
 
+@pytest.mark.rows("C99")
 @pytest.mark.parametrize(
     "wrong", [-0.01, 1.01, "0.5", True, [0.5], float("nan"), float("inf")]
 )
 def test_a_score_that_is_none(wrong, corpus):
-    """C99: the scale is that of `score`."""
+    """The scale is that of `score`."""
     with pytest.raises(UsageError) as caught:
         corpus.search("alpha", min_score=wrong)
     assert "0 to 1" in caught.value.hint
 
 
+@pytest.mark.rows("C95", "C96", "C99", "C100", "R004-012", "R004-022")
 def test_types_tags_score_and_limit_at_once(corpus):
-    """C95, C96, C99, C100; R004-012, R004-022: any of the types, all of the tags, no less than the score, and
-    no more than the limit. (Rows of chunks that nobody has are found and mended by the doctor.)"""
+    """Any of the types, all of the tags, no less than the score, and no more than the limit.
+    (Rows of chunks that nobody has are found and mended by the doctor.)"""
     asked = {"chunk_types": ["documentation", "definitions"], "tags": ["go", "code"]}
     full = corpus.search("alpha docs", limit=100, **asked)
     assert paths(full) == {"docs/a.md", "docs/b.md", "src/l.go"}
@@ -479,9 +500,10 @@ def test_types_tags_score_and_limit_at_once(corpus):
         ][:limit]
 
 
+@pytest.mark.rows("R004-014", "X4")
 def test_a_result_has_its_passage_and_how_near_it_is(corpus_of):
-    """R004-014: the text of the chunk; its similarity is the cosine, in the evidence of the meaning lane, and
-    `score` is made of it (X4)."""
+    """The text of the chunk; its similarity is the cosine, in the evidence of the meaning lane,
+    and `score` is made of it."""
     files = {"a.md": "alpha beta gamma", "b.md": "alpha delta", "c.md": "omega"}
     found = corpus_of(files, search__keyword_weight=0, search__max_hops=0).search(
         "alpha beta"
@@ -519,12 +541,13 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.rows("R004-015")
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [(name, value) for name, values in WRONG.items() for value in values],
 )
 def test_a_value_of_the_wrong_kind_is_an_error(name, wrong, corpus):
-    """R004-015: no guessing; a text `false` is not taken for true, a number not for a date."""
+    """No guessing; a text `false` is not taken for true, a number not for a date."""
     with pytest.raises(UsageError) as caught:
         corpus.search("alpha", **{name: wrong})
     assert caught.value.hint
@@ -540,9 +563,10 @@ def test_an_empty_text_is_an_error(name, corpus):
             corpus.search("alpha", **{name: empty})
 
 
+@pytest.mark.rows("R004-009", "R004-026")
 @pytest.mark.parametrize("empty", [[], (), None], ids=repr)
 def test_empty_lists_are_none(empty, corpus):
-    """R004-009, R004-026: byte for byte the answer without them."""
+    """Byte for byte the answer without them."""
     plain = corpus.search("alpha go", limit=7).to_dict() | {"timings_ms": {}}
     for name in ("tags", "chunk_types", "languages", "under"):
         assert (
@@ -637,11 +661,13 @@ EXAMPLES = settings(
 )
 
 
+@pytest.mark.rows(
+    "C97", "R002-125", "R003-027", "R004-001", "R004-002", "R004-025", "R004-037"
+)
 @EXAMPLES
 @given(arguments, st.sampled_from([1, 3, 5, 100]))
 def test_all_of_it_together_row_by_row(corpus, given, limit):
-    """C97; R002-125, R003-027, R004-001, R004-002, R004-025, R004-037: every term
-    holds at once, and the answer is full: min(limit, eligible)."""
+    """Every term holds at once, and the answer is full: min(limit, eligible)."""
     expected = {row.path for row in ROWS if passes(row, given)}
     found = corpus.search("alpha", limit=limit, **given)
     assert paths(found) <= expected
@@ -669,10 +695,11 @@ def test_the_filter_that_an_answer_names_is_the_filter(corpus, given):
     assert again.stats == found.stats
 
 
+@pytest.mark.rows("C97", "R004-006", "R004-025", "R004-037")
 @pytest.mark.parametrize("limit", [1, 4, 5, 6, 50])
 def test_restrictive_filters_fill_the_answer(limit, tmp_path):
-    """C97; R004-006, R004-025, R004-037: five files in two hundred have the tags, five come, and none but
-    these five are looked at."""
+    """Five files in two hundred have the tags, five come, and none but these five are looked
+    at."""
     common = {
         f"n{number}.md": f"---\ntags: [common]\n---\nalpha alpha {number}"
         for number in range(195)
@@ -688,8 +715,9 @@ def test_restrictive_filters_fill_the_answer(limit, tmp_path):
         assert found.stats["scanned_chunks"] == 5
 
 
+@pytest.mark.rows("X6")
 def test_the_command_line_has_every_term(corpus, tmp_path: Path, monkeypatch, capsys):
-    """X6: options of the same meaning; several of one kind as documented."""
+    """Options of the same meaning; several of one kind as documented."""
     from tamis.cli.main import main
 
     monkeypatch.setenv("TAMIS_MODEL_NAME", "hashing")

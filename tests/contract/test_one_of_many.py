@@ -102,9 +102,10 @@ def change(corpus: Corpus, path: str, content: str | None) -> dict[str, set[str]
     return owners(before, tables(corpus))
 
 
+@pytest.mark.rows("C70")
 @pytest.mark.slow
 def test_one_file_of_ten_thousand_touches_its_own_rows_alone(many):
-    """C70: changed, removed, added again, or new and waited for: its rows and its links, no others."""
+    """Changed, removed, added again, or new and waited for: its rows and its links, no others."""
     note = name(1234)
     assert len(tables(many)["documents"]) == FILES
     touched = change(

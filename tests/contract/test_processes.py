@@ -212,9 +212,10 @@ def answers(corpus: Corpus) -> list[Any]:
     ]
 
 
+@pytest.mark.rows("R000-036", "R002-001")
 @pytest.mark.slow
 def test_a_killed_writer_leaves_a_whole_generation(tmp_path, starter):
-    """R000-036, R002-001: kill -9 a hundred times at any moment; nothing is lost, mixed or in the way."""
+    """Kill -9 a hundred times at any moment; nothing is lost, mixed or in the way."""
     dice = random.Random(1)
     root = tmp_path / "root"
     write_tree(root, dice, 0)
@@ -424,9 +425,10 @@ print(json.dumps([answers, len(generations), len(versions), mixed]))
 """
 
 
+@pytest.mark.rows("R000-036")
 @pytest.mark.slow
 def test_readers_never_see_two_generations_at_once(tmp_path):
-    """R000-036: four processes search without pause while files change, segments merge and are rebuilt."""
+    """Four processes search without pause while files change, segments merge and are rebuilt."""
     root, stop = tmp_path / "root", tmp_path / "stop"
 
     def write_version(version: int) -> None:
@@ -467,9 +469,10 @@ def test_readers_never_see_two_generations_at_once(tmp_path):
         assert generations > 3 and versions > 3, "the reader saw the index move"
 
 
+@pytest.mark.rows("R002-001")
 @pytest.mark.parametrize("command", ["index", "rebuild-index"])
 def test_the_same_in_every_process(tmp_path, command):
-    """R002-001: deterministic. Other hash seeds, other processes, other runs: the same answer."""
+    """Deterministic. Other hash seeds, other processes, other runs: the same answer."""
     dice = random.Random(3)
     write_tree(tmp_path / "root", dice, 0)
     seen = []

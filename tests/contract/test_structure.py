@@ -21,8 +21,9 @@ def lanes(result) -> dict[str, int]:
 # --- Fields ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C47", "R002-055..057", "R002-111", "R002-113..116", "R002-120")
 def test_the_weights_of_fields():
-    """C47; R002-055..057, R002-111, R002-113..116, R002-120: the later list of the seed holds."""
+    """The later list of the seed holds."""
     fields = FieldSettings()
     assert (fields.title, fields.headers, fields.keywords, fields.description) == (
         3.0,
@@ -45,6 +46,9 @@ def test_the_weights_of_fields():
     )
 
 
+@pytest.mark.rows(
+    "R002-014", "R002-015", "R002-059", "R002-123", "R002-132", "R002-134"
+)
 @pytest.mark.parametrize(
     "strong",
     [
@@ -67,7 +71,7 @@ def test_the_weights_of_fields():
     ],
 )
 def test_a_field_counts_more_than_the_text(strong, corpus_of):
-    """R002-014, R002-015, R002-059, R002-123, R002-132, R002-134: what it says about itself comes first."""
+    """What it says about itself comes first."""
     weak = {
         f"b{number}.md": f"{FILLER} zeppelin {number} {FILLER}" for number in range(6)
     }
@@ -96,8 +100,9 @@ std::vector<Token> all_tokens = C::load(p->next);
 """
 
 
+@pytest.mark.rows("R002-077", "R002-078", "R002-086", "X7")
 def test_code_blocks_are_passages_of_their_own(corpus_of):
-    """R002-077, R002-078, R002-086, X7: each block with its language, found by the names in it."""
+    """Each block with its language, found by the names in it."""
     corpus = corpus_of({"guide.md": GUIDE})
     found = corpus.search("getAuthToken", chunk_types=["code_block"])
     best = found.results[0]
@@ -115,6 +120,7 @@ def test_code_blocks_are_passages_of_their_own(corpus_of):
     }  # fmt: skip
 
 
+@pytest.mark.rows("R002-090")
 @pytest.mark.parametrize(
     ("query", "language"),
     [
@@ -125,7 +131,7 @@ def test_code_blocks_are_passages_of_their_own(corpus_of):
     ],
 )
 def test_names_are_found_however_they_are_written(query, language, corpus_of):
-    """R002-090: camel case, punctuation, snake case; and by language."""
+    """Camel case, punctuation, snake case; and by language."""
     corpus = corpus_of({"guide.md": GUIDE, "other.md": FILLER})
     found = corpus.search(query, chunk_types=["code_block"]).results
     assert [result.language for result in found if lanes(result).get("code") == 1] == [
@@ -145,8 +151,9 @@ SOURCES = {
 }
 
 
+@pytest.mark.rows("R002-087", "R002-091", "R002-092")
 def test_the_definition_comes_first_and_then_its_uses(corpus_of):
-    """R002-087, R002-091, R002-092: the code lane joins by itself, and `getAuthToken` is found exactly."""
+    """The code lane joins by itself, and `getAuthToken` is found exactly."""
     found = corpus_of(SOURCES).search("getAuthToken")
     assert paths(found)[0] == "src/auth.js"
     assert set(paths(found)[1:4]) == {"src/client.js", "src/test.js", "docs/auth.md"}
@@ -155,11 +162,12 @@ def test_the_definition_comes_first_and_then_its_uses(corpus_of):
     assert found.results[0].tags == ("code", "javascript", "definitions")
 
 
+@pytest.mark.rows("C28", "R001-055")
 @pytest.mark.parametrize(
     "query", ["src/client.js", "client.js", "where is client.js used"]
 )
 def test_a_question_that_names_a_file_gets_it_first(query, corpus_of):
-    """C28, R001-055: an exact path counts double."""
+    """An exact path counts double."""
     assert paths(corpus_of(SOURCES).search(query))[0] == "src/client.js"
 
 
@@ -174,8 +182,9 @@ def test_plain_words_find_the_definitions_that_have_them(corpus_of):
     assert paths(corpus.search("http response")) == ["a.py"]
 
 
+@pytest.mark.rows("R002-084")
 def test_a_language_whose_name_is_a_letter_and_signs(corpus_of):
-    """R002-084: in prose, too."""
+    """In prose, too."""
     files = {
         "a.md": "We use C++ for the engine.\n",
         "b.md": "We use C# and C for the rest.\n",
@@ -199,8 +208,8 @@ def test_names_in_backticks_are_code_too(corpus_of):
     assert (best.path, lanes(best)["code"]) == ("a.md", 1)
 
 
+@pytest.mark.rows("R002-089")
 def test_the_code_lane_by_default():
-    """R002-089."""
     assert (
         SearchSettings().code_search_enabled,
         SearchSettings().code_search_weight,
@@ -223,8 +232,9 @@ def linked(found) -> dict[str, tuple[str, str, str]]:
     }
 
 
+@pytest.mark.rows("R000-014", "R002-016", "R002-119")
 def test_neighbours_come_with_the_link_that_led_there(corpus_of):
-    """R000-014, R002-016, R002-119: both directions, and the kind of the link."""
+    """Both directions, and the kind of the link."""
     corpus = corpus_of(NOTES, search__semantic_weight=0)
     found = corpus.search("zeppelin", include_graph_context=True)
     assert paths(found) == ["start.md", "Mast.md", "hangar.md"]
@@ -241,8 +251,9 @@ def test_neighbours_come_with_the_link_that_led_there(corpus_of):
     )
 
 
+@pytest.mark.rows("R002-129", "C70")
 def test_a_related_document_that_is_not_there(corpus_of):
-    """R002-129, C70: no edge to nowhere; it comes with its target."""
+    """No edge to nowhere; it comes with its target."""
     files = {"a.md": "---\nrelated: [later]\n---\nzeppelin\n"}
     corpus = corpus_of(files, search__semantic_weight=0)
     assert corpus.search("zeppelin", include_graph_context=True).graph_context == ()
@@ -254,8 +265,9 @@ def test_a_related_document_that_is_not_there(corpus_of):
     )
 
 
+@pytest.mark.rows("R000-065")
 def test_exclusion_holds_for_every_lane(corpus_of):
-    """R000-065: by meaning, by words, along links, and fused."""
+    """By meaning, by words, along links, and fused."""
     corpus = corpus_of(NOTES)
     for question in ("zeppelin", "ships of the air", "Mast.md"):
         for hops in (0, 1, 2):
@@ -276,8 +288,9 @@ LONG = "# Airships\n\n" + "".join(
 )
 
 
+@pytest.mark.rows("R002-163..167")
 def test_sections_are_shown_for_the_passages_in_them(corpus_of):
-    """R002-163..167: found by a small passage, shown as the section around it, each section once."""
+    """Found by a small passage, shown as the section around it, each section once."""
     corpus = corpus_of({"a.md": LONG}, chunking__parents=True)
     sections = corpus.search("sentence", limit=50).results
     passages = corpus.search("sentence", limit=50, expand_parents=False).results
@@ -300,8 +313,9 @@ def test_sections_are_shown_for_the_passages_in_them(corpus_of):
         assert len(passage.content) <= 600 < len(section.content) <= 2000
 
 
+@pytest.mark.rows("R002-165")
 def test_sections_that_are_not_there(corpus_of):
-    """R002-165: an index on one level says how to get the other."""
+    """An index on one level says how to get the other."""
     found = corpus_of({"a.md": LONG}).search("sentence", expand_parents=True)
     assert found.results[0].parent_chunk_id is None
     assert any("chunking.parents" in hint for hint in found.hints)

@@ -136,9 +136,10 @@ NOT_INDEXED = [
 ]  # fmt: skip
 
 
+@pytest.mark.rows("R001-020", "R001-025")
 @pytest.mark.parametrize(("file", "path", "reason", "detail"), NOT_INDEXED)
 def test_what_is_not_in_the_index(file, path, reason, detail, corpus, run):
-    """R001-020, R001-025: which rule of which file and line, what was wrong, or that it came later."""
+    """Which rule of which file and line, what was wrong, or that it came later."""
     root = str(corpus.root)
     asked = file.format(root=root)
     said = why(corpus, asked)
@@ -154,11 +155,12 @@ def test_what_is_not_in_the_index(file, path, reason, detail, corpus, run):
 # --- In the index, and kept out ---------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C17")
 @pytest.mark.parametrize(
     "file", ["archive/old.md", "old.md", "plan.md.old", "{root}/archive/old.md"]
 )
 def test_archived(file, corpus, run):
-    """C17: hidden, and how to see it; asked for, it is there."""
+    """Hidden, and how to see it; asked for, it is there."""
     asked = file.format(root=corpus.root)
     said = why(corpus, asked)
     assert said.reason == "archived" and "--archived" in said.detail
@@ -227,8 +229,9 @@ def test_what_is_named_can_be_read_as_a_filter(corpus):
     assert "src/tool.py" in {result.path for result in kept_out}
 
 
+@pytest.mark.rows("R002-136")
 def test_below_the_threshold(corpus, run):
-    """R002-136: its best score, and the threshold."""
+    """Its best score, and the threshold."""
     shown = corpus.search("alpha api", limit=50)
     ranks = {result.path: result.score for result in shown.results}
     least = ranks["docs/api.md"]
@@ -243,8 +246,9 @@ def test_below_the_threshold(corpus, run):
     assert same["reason"] == "below the threshold"
 
 
+@pytest.mark.rows("R002-093")
 def test_same_text(corpus, run):
-    """R002-093: and which file is shown in its place."""
+    """Which file is shown in its place."""
     said = why(corpus, "docs/twin2.md", "gamma twice")
     assert said.reason == "same text" and "docs/twin.md" in said.detail
     assert why(corpus, "docs/twin.md", "gamma twice").reason == "shown"

@@ -39,6 +39,7 @@ def unique(items: Iterable[str]) -> list[str]:
 INPUTS = load("inputs") if CASES.exists() else {}
 
 
+@pytest.mark.rows("R002-016")
 @pytest.mark.parametrize(
     ("name", "links", "embeds"),
     [
@@ -53,7 +54,7 @@ INPUTS = load("inputs") if CASES.exists() else {}
     ],
 )  # fmt: skip
 def test_single_notes(name, links, embeds):
-    """R002-016: `[[T]]` and `![[T]]`; not in code."""
+    """`[[T]]` and `![[T]]`; not in code."""
     document = document_of(INPUTS[f"general/{name}.md"])
     assert targets(document, "wikilink") == links
     assert targets(document, "embed") == embeds

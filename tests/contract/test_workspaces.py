@@ -93,6 +93,18 @@ def opened(
 # --- Which folders ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows(
+    "C80",
+    "C81",
+    "C87",
+    "R003-004..007",
+    "R003-010",
+    "R003-019",
+    "R003-026",
+    "R003-027",
+    "R003-029",
+    "R003-033",
+)
 @pytest.mark.parametrize(
     ("folders", "expected"),
     [
@@ -138,8 +150,8 @@ def opened(
     ],
 )
 def test_a_workspace_is_what_lies_below_its_folders(folders, expected, root):
-    """C80, C81, C87; R003-004..007, R003-010, R003-019, R003-026, R003-027, R003-029, R003-033: relative,
-    absolute, nested, overlapping, one floor down; canonical ancestors, never a prefix of a name."""
+    """Relative, absolute, nested, overlapping, one floor down; canonical ancestors, never a
+    prefix of a name."""
     given = [folder.format(root=root) for folder in folders]
     with opened(root, {"some": given}) as corpus:
         found = corpus.search("alpha", workspace="some", limit=100)
@@ -168,8 +180,9 @@ def test_a_workspace_and_archived_files(root):
         assert ask(corpus, "old", exclude_archived=False) == ARCHIVED
 
 
+@pytest.mark.rows("C87", "R003-029")
 def test_missing_folders_are_said(root):
-    """C87, R003-029: no fault, no results from there, and a hint that names the folder."""
+    """No fault, no results from there, and a hint that names the folder."""
     with opened(
         root, {"some": ["docs/api", "nowhere", "docs/a.md"], "good": ["docs"]}
     ) as corpus:
@@ -195,8 +208,8 @@ def test_a_folder_that_comes_later(tmp_path):
 # --- Which names ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("X3")
 def test_names_have_no_case(root):
-    """X3."""
     with opened(root, {"Docs API": ["docs/api"], "sources": ["src"]}) as corpus:
         for name in ("Docs API", "docs api", "DOCS API"):
             found = corpus.search("alpha", workspace=name, limit=100)
@@ -207,6 +220,7 @@ def test_names_have_no_case(root):
         )
 
 
+@pytest.mark.rows("C87", "R003-029")
 @pytest.mark.parametrize(
     ("name", "near"),
     [
@@ -218,7 +232,7 @@ def test_names_have_no_case(root):
     ],
 )
 def test_an_unknown_name_is_an_error_that_lists_the_names(name, near, root):
-    """C87, R003-029: never everything, never silence."""
+    """Never everything, never silence."""
     with opened(root, {"docs": ["docs"], "sources": ["src"]}) as corpus:
         with pytest.raises(BadFilter) as caught:
             corpus.search("alpha", workspace=name)
@@ -262,8 +276,9 @@ def test_a_folder_outside_the_root_is_a_bad_setting(folder, root):
     assert caught.value.hint
 
 
+@pytest.mark.rows("R003-033")
 def test_the_command_line_says_the_same(root, tmp_path, monkeypatch, capsys):
-    """R003-033: the option, its error, and its answer."""
+    """The option, its error, and its answer."""
     monkeypatch.setenv("TAMIS_MODEL_NAME", "hashing")
     config = tmp_path / "settings.toml"
     config.write_text(toml({"docs": ["docs"], "empty": []}), encoding="utf-8")
@@ -298,8 +313,9 @@ def test_the_command_line_says_the_same(root, tmp_path, monkeypatch, capsys):
 # --- When -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C88", "R003-009")
 def test_a_changed_workspace_needs_no_indexing(root):
-    """C88, R003-009: the same generation, and an answer by today's names."""
+    """The same generation, and an answer by today's names."""
     seen = []
     for folders in (["docs"], ["docs2", "src"], ["docs/api", "doc"], []):
         with opened(root, {"some": folders}) as corpus:
@@ -309,8 +325,8 @@ def test_a_changed_workspace_needs_no_indexing(root):
     assert len({(state.generation, state.built_at) for state in seen}) == 1
 
 
+@pytest.mark.rows("R003-009", "C88")
 def test_changed_settings_are_no_reason_to_index(tmp_path):
-    """R003-009, C88."""
     root = write_files(tmp_path, TEXTS | {"tamis.toml": toml({"some": ["docs"]})})
     with open_corpus(root, **OUTSIDE_CONFIG) as corpus:
         assert ask(corpus, "some") == under("docs")
@@ -324,8 +340,9 @@ def test_changed_settings_are_no_reason_to_index(tmp_path):
         assert (corpus.refresh().indexed, corpus.status().changed_files) == (0, 0)
 
 
+@pytest.mark.rows("R003-008")
 def test_no_workspace_is_no_filter(root):
-    """R003-008: without a name everything is looked at, and the answer names no workspace."""
+    """Without a name everything is looked at, and the answer names no workspace."""
     with opened(root, {"docs": ["docs"]}) as corpus:
         plain = corpus.search("alpha", limit=100)
         assert paths(plain) == set(PATHS) - ARCHIVED
@@ -376,6 +393,19 @@ def essence(found: Found) -> dict[str, Any]:
     return answer | {"stats": stats, "timings_ms": {}}
 
 
+@pytest.mark.rows(
+    "C82",
+    "C84",
+    "C86",
+    "R003-001",
+    "R003-002",
+    "R003-014",
+    "R003-017",
+    "R003-020",
+    "R003-024",
+    "R003-030",
+    "R003-031",
+)
 @settings(
     max_examples=60,
     deadline=None,
@@ -389,8 +419,8 @@ def essence(found: Found) -> dict[str, Any]:
     st.lists(questions, min_size=3, max_size=5),
 )
 def test_every_way_gives_the_same_answer(texts, folders, asked):
-    """C82..C84, C86; R003-001, R003-002, R003-014, R003-017, R003-020, R003-024, R003-030, R003-031:
-    passages, scores to the last bit, order and counts; they differ in the rows they look at."""
+    """.; passages, scores to the last bit, order and counts; they differ in the rows they look
+    at."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         small = {
@@ -443,11 +473,12 @@ def many(tmp_path_factory) -> Path:
 SPACES = {"in": ["in"], "twelve": ["twelve"], "all": ["."], "none": []}
 
 
+@pytest.mark.rows("C89", "R003-002", "R003-023")
 @pytest.mark.parametrize(
     ("space", "inside"), [("in", 10), ("twelve", 12), ("all", 100), ("none", 0)]
 )
 def test_native_looks_at_the_workspace_alone(space, inside, many):
-    """C89; R003-002, R003-023: a workspace of a tenth is a tenth of the work, of all it is all."""
+    """A workspace of a tenth is a tenth of the work, of all it is all."""
     for way, rows in (("native", inside), ("qdrant", inside), ("post", 100)):
         with opened(many, SPACES, search__workspace_filtering=way) as corpus:
             found = corpus.search("alpha", workspace=space, limit=5)
@@ -461,6 +492,7 @@ def test_native_looks_at_the_workspace_alone(space, inside, many):
             )
 
 
+@pytest.mark.rows("C82", "C84", "R003-017", "R003-018", "R003-032")
 @pytest.mark.parametrize(
     ("threshold", "limit", "again"),
     [
@@ -475,8 +507,8 @@ def test_native_looks_at_the_workspace_alone(space, inside, many):
     ],
 )
 def test_when_hybrid_asks_again(threshold, limit, again, many, caplog):
-    """C82, C84; R003-017, R003-018, R003-032: fewer than this share of the limit, and it looks at all rows
-    too, with a line in the log; that finds nothing new, because nothing was missed."""
+    """Fewer than this share of the limit, and it looks at all rows too, with a line in the log;
+    that finds nothing new, because nothing was missed."""
     caplog.set_level("DEBUG", "tamis.search")
     flags = {
         "search__workspace_filtering": "hybrid",
@@ -493,15 +525,17 @@ def test_when_hybrid_asks_again(threshold, limit, again, many, caplog):
         assert len(found.results) == min(limit, 10)
 
 
+@pytest.mark.rows("R003-031", "R003-032")
 def test_the_defaults_of_workspace_filtering(tmp_path):
-    """R003-031, R003-032: native, and half."""
+    """Native, and half."""
     search = load(tmp_path, {}, {"HOME": os.devnull}).search
     assert (search.workspace_filtering, search.fallback_threshold) == ("native", 0.5)
 
 
+@pytest.mark.rows("R003-031", "C84")
 @pytest.mark.parametrize("wrong", ["Native", "pre", "", "none", "quadrant"])
 def test_a_way_that_there_is_not(wrong, tmp_path):
-    """R003-031, C84: an error that names the ways."""
+    """An error that names the ways."""
     for source in ({"search.workspace_filtering": wrong}, {}):
         variable = {} if source else {"TAMIS_SEARCH_WORKSPACE_FILTERING": wrong}
         with pytest.raises(BadSetting) as caught:
@@ -509,8 +543,8 @@ def test_a_way_that_there_is_not(wrong, tmp_path):
         assert "native, post, hybrid, qdrant" in caught.value.hint
 
 
+@pytest.mark.rows("R003-032")
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, "half", float("nan")])
 def test_a_share_that_is_none(wrong, tmp_path):
-    """R003-032."""
     with pytest.raises(BadSetting):
         load(tmp_path, {"search.fallback_threshold": wrong}, {"HOME": "/nonexistent"})

@@ -233,8 +233,9 @@ def test_every_library_is_accounted_for():
     )
 
 
+@pytest.mark.rows("R002-001", "R002-005", "C54")
 def test_nothing_asks_a_network():
-    """R002-001, R002-005, C54: not even by accident."""
+    """Not even by accident."""
     for library in (
         "socket",
         "ssl",

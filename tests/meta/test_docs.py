@@ -31,9 +31,9 @@ def test_every_setting_is_documented(name):
     assert name.split(".")[1] in text
 
 
+@pytest.mark.rows("R001-057..060")
 @pytest.mark.parametrize("variable", sorted(ENVIRONMENT_NAMES))
 def test_every_variable_is_documented(variable):
-    """R001-057..060."""
     assert variable in text_of("docs/settings.md")
 
 
@@ -166,9 +166,10 @@ def test_a_row_is_settled_once_and_every_row_a_test_carries_exists():
     assert set(PROOFS) <= {row["row"] for row in REQUIREMENTS.table("rows.tsv")}
 
 
+@pytest.mark.rows("R000-060", "R000-084")
 def test_leaving_files_out_is_documented(tmp_path):
-    """R000-060, R000-084: the filter in the picture of the search, examples of every form of a path that do
-    what they say, and the argument wherever there are arguments."""
+    """The filter in the picture of the search, examples of every form of a path that do what
+    they say, and the argument wherever there are arguments."""
     assert re.search(
         r"search: +text \+ filter ─ allowed rows ─┬", text_of("ARCHITECTURE.md")
     )
@@ -230,6 +231,7 @@ def test_there_is_one_version():
     assert tamis.__version__ == version("tamis")
 
 
+@pytest.mark.rows("R002-199")
 @pytest.mark.parametrize(
     "word",
     [
@@ -238,6 +240,5 @@ def test_there_is_one_version():
     ],
 )  # fmt: skip
 def test_the_words_of_ranking_are_explained(word):
-    """R002-199."""
     words = text_of("docs/ranking.md").partition("\n## Words\n")[2]
     assert re.search(rf"\*\*{word}\*\*[,:] [`\w]", words)

@@ -104,9 +104,10 @@ def test_a_search_without_a_model_loads_none(tmp_path):
     assert "sqlite3" in modules, "the spy sees what is loaded"
 
 
+@pytest.mark.rows("R002-001", "R002-005", "C54")
 @pytest.mark.parametrize("model", ["hashing", "granite"])
 def test_no_command_needs_a_network(model, tmp_path):
-    """R002-001, R002-005, C54: index and search behind a wall."""
+    """Index and search behind a wall."""
     write_files(tmp_path, {"a.md": "# Alpha\n\nalpha and beta", "b.md": "gamma"})
     for arguments in (
         ["index"],

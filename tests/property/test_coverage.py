@@ -296,12 +296,13 @@ def check_parents(
     )
 
 
+@pytest.mark.rows("R002-021", "R002-086")
 @LAW
 @given(DOCUMENTS, SIZES, FRONTS)
 @example("```py\n" + "x = 1\n" * 60 + "```\n", ONE_LEVEL[2], "")
 @example("- a\n\n  ```\n  b\n  ```\n" * 12, TWO_LEVELS[1], "")
 def test_markdown(body, sizes, front):
-    """R002-021, R002-086: nothing lost, nothing invented, no block cut that fits, one level or two."""
+    """Nothing lost, nothing invented, no block cut that fits, one level or two."""
     check(front + body, parsed(front + body, sizes), sizes, len(front))
 
 

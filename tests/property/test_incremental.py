@@ -184,11 +184,12 @@ def fresh(root: Path, aside: Path, **flags: Any) -> Corpus:
     return corpus
 
 
+@pytest.mark.rows("R000-036", "R002-001", "C70")
 @pytest.mark.parametrize(
     ("seed", "sizes"), [(1, SMALL_CHUNKS), (2, SMALL_CHUNKS), (3, TWO_LEVELS)]
 )
 def test_incremental_equals_rebuild(tmp_path, seed, sizes):
-    """R000-036, R002-001, C70: after 300 steps, and on the way, 50 questions are answered alike."""
+    """After 300 steps, and on the way, 50 questions are answered alike."""
     root = tmp_path / "root"
     tree = Tree(root, seed)
     for _ in range(12):
@@ -228,8 +229,9 @@ def test_incremental_equals_rebuild(tmp_path, seed, sizes):
             assert graph(corpus) == graph(anew)
 
 
+@pytest.mark.rows("R000-036")
 def test_a_touched_file_moves_in_time_and_nothing_else(tmp_path):
-    """R000-036: a date filter sees the new date; the text is not indexed again."""
+    """A date filter sees the new date; the text is not indexed again."""
     root = write_files(
         tmp_path / "root", {"a.md": "# A\n\nalpha", "b.md": "# B\n\nalpha"}
     )
@@ -307,6 +309,7 @@ def test_files_that_become_ignored_leave_and_come_back(tmp_path):
         assert report.removed == 0
 
 
+@pytest.mark.rows("R002-042")
 @pytest.mark.parametrize(
     "flags",
     [
@@ -322,7 +325,7 @@ def test_files_that_become_ignored_leave_and_come_back(tmp_path):
     ],
 )
 def test_other_settings_index_anew(tmp_path, flags):
-    """R002-042: what decides what is written, besides the files, is part of what makes a file unchanged."""
+    """What decides what is written, besides the files, is part of what makes a file unchanged."""
     tree = Tree(tmp_path / "root", 9)
     for _ in range(25):
         tree.add()

@@ -210,11 +210,12 @@ def test_every_key_is_drawn_or_accounted_for():
     assert {each.name for each in fields(SearchSettings)} == DRAWN.keys() | NOT_DRAWN
 
 
+@pytest.mark.rows("R002-186", "R002-187", "R002-188", "R002-001")
 @examples(150)
 @given(chosen, st.lists(asked, min_size=2, max_size=4))
 def test_invariants_of_an_answer(built, drawn, questions):
-    """R002-186, R002-187, R002-188, R002-001: bounded, scored in 0..1, falling, the same when asked again
-    and whatever was asked in between."""
+    """Bounded, scored in 0..1, falling, the same when asked again and whatever was asked in
+    between."""
     with configured(built, drawn) as corpus:
         first = [corpus.search(**question, explain=True) for question in questions]
         again = [
@@ -287,10 +288,11 @@ KEEPING = {
 }
 
 
+@pytest.mark.rows("R002-186", "R000-025", "R000-038")
 @examples(60)
 @given(chosen, asked)
 def test_as_many_as_there_are(built, drawn, question):
-    """R002-186, R000-025, R000-038: without a threshold and nothing that drops, `min(limit, eligible)`."""
+    """Without a threshold and nothing that drops, `min(limit, eligible)`."""
     drawn = {
         name: value for name, value in drawn.items() if name != "semantic_weight"
     } | KEEPING
@@ -326,10 +328,11 @@ def passages(built: Corpus, chosen: str) -> list[str]:
     return [" ".join(content.split()) for _, content in shown]
 
 
+@pytest.mark.rows("R002-186", "R000-025", "R002-093")
 @examples(40)
 @given(chosen, asked, st.sampled_from(("alpha beta lamp", "lamp beta alpha")))
 def test_as_many_as_there_are_texts(built, drawn, question, query):
-    """R002-186, R000-025, R002-093: what is said often counts once, and does not take the others' places."""
+    """What is said often counts once, and does not take the others' places."""
     drawn = {
         name: value for name, value in drawn.items() if name != "semantic_weight"
     } | KEEPING
@@ -347,10 +350,11 @@ def test_as_many_as_there_are_texts(built, drawn, question, query):
     )
 
 
+@pytest.mark.rows("R002-099", "R000-025")
 @examples(40)
 @given(chosen, asked)
 def test_one_of_each_document_where_that_is_wanted(built, drawn, question):
-    """R002-099, R000-025: a full answer where there are documents enough, however often one is best."""
+    """A full answer where there are documents enough, however often one is best."""
     drawn = {
         name: value for name, value in drawn.items() if name != "semantic_weight"
     } | KEEPING

@@ -370,9 +370,20 @@ def pairs(case: Any, sizes: Mapping[str, Any]) -> Iterator[Pair]:
                 )
 
 
+@pytest.mark.rows(
+    "R000-035",
+    "R000-036",
+    "R000-037",
+    "R000-053",
+    "R000-056",
+    "R000-057",
+    "R000-058",
+    "R000-066",
+    "R000-076",
+    "R002-183",
+)
 @pytest.mark.parametrize("sizes", SIZES, ids=["one level", "parents"])
 def test_filtering_equals_never_having_indexed(sizes):
-    """R000-035, R000-036, R000-037, R000-053, R000-056, R000-057, R000-058, R000-066, R000-076, R002-183."""
     shown: Counter[str] = Counter()
 
     @examples(60)
@@ -408,8 +419,9 @@ OTHER_WORDS = {
 }
 
 
+@pytest.mark.rows("C49", "R002-033")
 def test_the_law_holds_for_questions_in_other_words():
-    """C49, R002-033: only terms of allowed rows are added, and which are frequent is counted over them."""
+    """Only terms of allowed rows are added, and which are frequent is counted over them."""
     shown: Counter[str] = Counter()
 
     @examples(25)
@@ -447,9 +459,10 @@ STAGES_ON = {
 }
 
 
+@pytest.mark.rows("R000-035", "R000-036", "R002-154", "R002-168", "C46")
 @pytest.mark.parametrize("mmr", [False, True], ids=["same meaning", "mmr"])
 def test_the_law_holds_with_every_stage_on(mmr, monkeypatch):
-    """R000-035, R000-036, R002-154, R002-168, C46: what one stage does to a passage is not up to others."""
+    """What one stage does to a passage is not up to others."""
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
     flags = {
         **SMALL_CHUNKS,
@@ -572,10 +585,11 @@ arguments = st.builds(
 )
 
 
+@pytest.mark.rows("R000-027", "R000-028", "R000-029", "R000-030")
 @examples(90)
 @given(corpora(), st.lists(arguments, min_size=2, max_size=3), questions)
 def test_arguments_obey_the_law(files, chosen, question):
-    """R000-027, R000-028, R000-029, R000-030: every list of a search, alone and together."""
+    """Every list of a search, alone and together."""
     with corpus_of(files, in_steps=True) as whole:
         for argument in chosen:
             kept = kept_by(argument.meant, files)
@@ -589,10 +603,11 @@ def test_arguments_obey_the_law(files, chosen, question):
                 check_invariants(found, question["limit"])
 
 
+@pytest.mark.rows("R000-028", "R000-055")
 @examples(50)
 @given(corpora(), questions)
 def test_an_empty_list_is_no_filter(files, question):
-    """R000-028, R000-055: an empty exclusion list preserves behaviour."""
+    """An empty exclusion list preserves behaviour."""
     with corpus_of(files) as corpus:
         plain = corpus.search(**question)
         names = (
@@ -612,10 +627,11 @@ def test_an_empty_list_is_no_filter(files, question):
         )
 
 
+@pytest.mark.rows("R002-001")
 @examples(50)
 @given(corpora(), questions)
 def test_the_way_to_an_index_does_not_show(files, question):
-    """R002-001: deterministic. One run or many, the same files give the same answers."""
+    """Deterministic. One run or many, the same files give the same answers."""
     with corpus_of(files) as straight, corpus_of(files, in_steps=True) as roundabout:
         assert comparable(straight.search(**question)) == comparable(
             roundabout.search(**question)
@@ -643,10 +659,11 @@ def large() -> Iterator[tuple[Corpus, dict[str, File]]]:
         yield corpus, files
 
 
+@pytest.mark.rows("R000-025", "R000-038", "R000-054")
 @pytest.mark.parametrize("limit", [1, 20, 100])
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 1.0])
 def test_results_are_never_short(large, share, limit):
-    """R000-025, R000-038, R000-054: `min(limit, eligible)` results, whatever share is kept out."""
+    """`min(limit, eligible)` results, whatever share is kept out."""
     corpus, files = large
     # What is kept out is what would have come first: the worst case for fetching some and sifting.
     first_to_last = [
@@ -666,9 +683,10 @@ def test_results_are_never_short(large, share, limit):
     )
 
 
+@pytest.mark.rows("R000-036", "R000-037")
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
 def test_a_large_exclusion_obeys_the_law(large, share):
-    """R000-036, R000-037: the same with three hundred files and half, a tenth, a hundredth of them left."""
+    """The same with three hundred files and half, a tenth, a hundredth of them left."""
     corpus, files = large
     names = sorted(files)
     kept = names[:: round(1 / (1 - share))]
@@ -680,8 +698,9 @@ def test_a_large_exclusion_obeys_the_law(large, share):
                 assert comparable(found) == comparable(part.search(query, limit=limit))
 
 
+@pytest.mark.rows("R000-082")
 def test_all_relevant_documents_excluded(large):
-    """R000-082: an empty result, a hint, and no error."""
+    """An empty result, a hint, and no error."""
     corpus, files = large
     found = corpus.search("alpha", excluded_files=sorted(files))
     assert found.results == ()
@@ -689,8 +708,9 @@ def test_all_relevant_documents_excluded(large):
     assert any("filter" in hint for hint in found.hints)
 
 
+@pytest.mark.rows("R000-055")
 def test_an_exclusion_that_matches_nothing_changes_nothing(large):
-    """R000-055: and one whose values match nothing, asked the other way, lets nothing through."""
+    """One whose values match nothing, asked the other way, lets nothing through."""
     corpus, _ = large
     plain = corpus.search("alpha beta", limit=20)
     assert comparable(
@@ -699,8 +719,9 @@ def test_an_exclusion_that_matches_nothing_changes_nothing(large):
     assert corpus.search("alpha beta", tags=["nowhere"]).results == ()
 
 
+@pytest.mark.rows("R000-036")
 def test_a_workspace_is_its_folders(tmp_path):
-    """R000-036: a configured name stands for its folders, and nothing else is there."""
+    """A configured name stands for its folders, and nothing else is there."""
     files = {path: file.text for path, file in _large_corpus().items()}
     whole = write_files(
         tmp_path / "whole",
@@ -726,6 +747,7 @@ ARCHIVED = {
 }
 
 
+@pytest.mark.rows("R000-036")
 @pytest.mark.parametrize(
     ("query", "arguments", "expected"),
     [
@@ -747,15 +769,16 @@ ARCHIVED = {
 def test_archived_documents_are_hidden_unless_asked_for(
     tmp_path, query, arguments, expected
 ):
-    """R000-036: hidden by a filter like any other; one that speaks of the archive decides itself."""
+    """Hidden by a filter like any other; one that speaks of the archive decides itself."""
     with open_corpus(write_files(tmp_path, ARCHIVED)) as corpus:
         assert {
             result.path for result in corpus.search(query, **arguments).results
         } == expected
 
 
+@pytest.mark.rows("R002-017", "R002-018", "R002-177", "R002-178", "R002-180")
 def test_weights_and_k_change_the_fusion(tmp_path):
-    """R002-017, R002-018, R002-177, R002-178, R002-180: the defaults, and that each of them counts."""
+    """The defaults, and that each of them counts."""
     files = {path: file.text for path, file in _large_corpus().items()}
     root = write_files(tmp_path, files)
     defaults = test_settings(root).search

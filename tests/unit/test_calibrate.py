@@ -36,14 +36,16 @@ def sigmoid(value: float) -> float:
     return 1 / (1 + math.exp(-value))
 
 
+@pytest.mark.rows("R002-020")
 def test_a_curve():
-    """R002-020: one half at the midpoint, and symmetric around it."""
+    """One half at the midpoint, and symmetric around it."""
     assert RELATED(0.7) == 0.5
     assert RELATED(0.75) == pytest.approx(sigmoid(2))
     assert RELATED(0.65) == pytest.approx(1 - sigmoid(2))
     assert (logistic(1e6), logistic(-1e6)) == (1.0, 0.0)
 
 
+@pytest.mark.rows("C50")
 @pytest.mark.parametrize(
     ("cosine", "coverage", "related", "expected"),
     [
@@ -57,7 +59,7 @@ def test_a_curve():
     ],
 )
 def test_grounds_by_hand(cosine, coverage, related, expected):
-    """C50: 1 - (1 - related) · (1 - covered)."""
+    """1 - (1 - related) · (1 - covered)."""
     found = grounds(candidate("a", 1.0, cosine), coverage, related)
     assert found == pytest.approx(expected, abs=1e-15)
 
@@ -71,8 +73,9 @@ def test_a_lanes_score_is_no_cosine():
     assert grounds(words, 0.0, RELATED) == 0.0
 
 
+@pytest.mark.rows("C50", "R002-020")
 def test_calibration_by_hand():
-    """C50, R002-020: the best grounds at or below, times (1 + share) / 2."""
+    """The best grounds at or below, times (1 + share) / 2."""
     fused = [
         candidate("a", 0.9, 0.7),
         candidate("b", 0.5, 0.75),
@@ -94,9 +97,10 @@ def test_more_than_all_there_is_counts_as_all():
     assert found.score == pytest.approx(sigmoid(2.5))
 
 
+@pytest.mark.rows("C50")
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
 def test_one_lane_alone_can_pass_the_usual_threshold(share):
-    """C50: whatever the number of lanes, their weights and k make of the share."""
+    """Whatever the number of lanes, their weights and k make of the share."""
     (by_words,) = calibrated([candidate("a", share)], [1.0], RELATED)
     (by_meaning,) = calibrated([candidate("a", share, 0.85)], [0.0], RELATED)
     (neither,) = calibrated([candidate("a", share, 0.6)], [0.2], RELATED)
@@ -109,10 +113,10 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.rows("C50", "R002-186", "R002-187")
 @ANY
 @given(ROWS, st.none() | st.builds(Logistic, UNIT, st.floats(1, 60)))
 def test_scores_are_bounded_never_rise_and_leave_the_order_alone(rows, related):
-    """C50, R002-186, R002-187."""
     rows = sorted(rows, key=lambda row: -row[0])
     fused = [
         candidate(f"{at:03}", share, cosine)
@@ -147,6 +151,7 @@ GARDEN = {
 }
 
 
+@pytest.mark.rows("C50", "R002-139", "R002-142")
 @pytest.mark.parametrize(
     "flags",
     [
@@ -160,7 +165,7 @@ GARDEN = {
     ids=str,
 )
 def test_an_exact_title_is_kept_and_what_has_nothing_to_do_is_not(flags, corpus_of):
-    """C50, R002-139, R002-142: at 0.3, for any lanes, weights and k."""
+    """At 0.3, for any lanes, weights and k."""
     corpus = corpus_of(GARDEN, **flags)
     assert (
         corpus.search("Pruning apple trees", min_score=0.3).results[0].path
@@ -169,8 +174,9 @@ def test_an_exact_title_is_kept_and_what_has_nothing_to_do_is_not(flags, corpus_
     assert corpus.search("quantum chromodynamics lattice", min_score=0.3).results == ()
 
 
+@pytest.mark.rows("C50")
 def test_words_that_are_rarer_count_for_more(corpus_of):
-    """C50: of two questions of two words, the one whose rare word is there is better answered."""
+    """Of two questions of two words, the one whose rare word is there is better answered."""
     files = {f"{n}.md": f"common text number{n}" for n in range(9)} | {
         "rare.md": "zebra only"
     }
@@ -182,8 +188,9 @@ def test_words_that_are_rarer_count_for_more(corpus_of):
     assert rare > common
 
 
+@pytest.mark.rows("C50")
 def test_the_curve_is_the_models(corpus_of, monkeypatch):
-    """C50: what a cosine says depends on the model."""
+    """What a cosine says depends on the model."""
     corpus = corpus_of(GARDEN, search__keyword_weight=0, search__max_hops=0)
     scores = []
     for related in ((0.9, 20.0), (0.1, 20.0)):

@@ -7,12 +7,14 @@ import pytest
 from tamis.search.extras.adaptive import QueryType, query_type, type_weights
 
 
+@pytest.mark.rows("R002-052")
 def test_there_are_three_types():
-    """R002-052: and each says which lanes count more."""
+    """Each says which lanes count more."""
     assert get_args(QueryType) == ("factual", "navigational", "exploratory")
     assert all(type_weights(kind) for kind in get_args(QueryType))
 
 
+@pytest.mark.rows("R002-048", "C56")
 @pytest.mark.parametrize(
     "query",
     [
@@ -22,10 +24,11 @@ def test_there_are_three_types():
     ],
 )  # fmt: skip
 def test_factual(query):
-    """R002-048, C56: humps, underscores, backticks, versions, quotations, capitals."""
+    """Humps, underscores, backticks, versions, quotations, capitals."""
     assert query_type(query) == "factual"
 
 
+@pytest.mark.rows("R002-049", "C56")
 @pytest.mark.parametrize(
     "query",
     [
@@ -34,10 +37,11 @@ def test_factual(query):
     ],
 )  # fmt: skip
 def test_navigational(query):
-    """R002-049, C56: section, chapter, guide, "in the X", wiki links."""
+    """Section, chapter, guide, "in the X", wiki links."""
     assert query_type(query) == "navigational"
 
 
+@pytest.mark.rows("R002-050", "R002-054", "C56")
 @pytest.mark.parametrize(
     "query",
     [
@@ -49,15 +53,16 @@ def test_navigational(query):
     ],
 )  # fmt: skip
 def test_exploratory(query):
-    """R002-050, R002-054, C56: the default; whole words only, and names in mixed case are no code."""
+    """The default; whole words only, and names in mixed case are no code."""
     assert query_type(query) == "exploratory"
 
 
+@pytest.mark.rows("R002-051")
 @pytest.mark.parametrize(
     "query", ["guide to parse_json", "section 2.1", "getUserById in the API guide"]
 )
 def test_the_first_that_fits_wins(query):
-    """R002-051: factual, then navigational."""
+    """Factual, then navigational."""
     assert query_type(query) == "factual"
 
 

@@ -85,8 +85,9 @@ class Backwards:
         return [float(at) for at, _ in enumerate(passages)]
 
 
+@pytest.mark.rows("R002-069", "C51", "C53")
 def test_reranking_is_asked_for_or_configured(run, monkeypatch):
-    """R002-069, C51, C53: an option, a setting, and the option is the stronger."""
+    """An option, a setting, and the option is the stronger."""
     monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Backwards())
 
     def asked(*options: str) -> tuple[list[str], int, set[object]]:
@@ -108,8 +109,9 @@ def test_reranking_is_asked_for_or_configured(run, monkeypatch):
     assert asked("--no-rerank") == (plain, 0, {None})
 
 
+@pytest.mark.rows("R002-076", "C54")
 def test_a_reranker_that_is_not_installed_is_said(run, monkeypatch):
-    """R002-076, C54: never a silent skip."""
+    """Never a silent skip."""
     monkeypatch.setattr("tamis.models.cross_encoder._PACKAGE", "tamis-no-such-package")
     ended = run("search", "login", "--rerank", "--json")
     assert (ended.code, ended.out) == (2, "")
@@ -178,9 +180,9 @@ def test_a_file_to_leave_out_that_nobody_knows_is_told(run):
     assert "docs/api.md" not in {result["path"] for result in answer["results"]}
 
 
+@pytest.mark.rows("R000-016..018", "R002-011", "R002-101", "R002-184", "C64")
 def test_the_contract_of_an_answer(run):
-    """R000-016..018, R002-011, R002-101, R002-184 (C64: nobody writes an answer): every key, its type, and
-    what it says."""
+    """Every key, its type, and what it says. (nobody writes an answer)"""
     answer = run("search", "login token", "--json").json
     assert "answer" not in answer
     assert set(answer) >= ANSWER
@@ -223,6 +225,7 @@ def test_the_contract_of_an_answer(run):
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.rows("R000-013", "C13")
 @pytest.mark.parametrize(
     ("arguments", "keywords"),
     [
@@ -250,7 +253,7 @@ def test_the_contract_of_an_answer(run):
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
 def test_the_command_line_gives_what_python_gives(run, arguments, keywords):
-    """R000-013, C13: the doors hold no logic of their own."""
+    """The doors hold no logic of their own."""
     printed = run("search", "login token", *arguments, "--json")
     with tamis.open(
         Path.cwd(), settings=load(Path.cwd(), {"model.name": "hashing"})
@@ -279,8 +282,9 @@ def test_exit_codes(run):
     assert run("--version").code == 0
 
 
+@pytest.mark.rows("R000-082")
 def test_an_empty_answer_is_no_fault(run):
-    """R000-082: all relevant files kept out: empty, exit code 1, nothing on standard error."""
+    """All relevant files kept out: empty, exit code 1, nothing on standard error."""
     run("index", "-q")
     ended = run("search", "login", "--exclude", "*", "--json")
     assert ended.code == 1
@@ -288,6 +292,7 @@ def test_an_empty_answer_is_no_fault(run):
     assert ended.err == ""
 
 
+@pytest.mark.rows("C87", "C102")
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
@@ -324,7 +329,6 @@ def test_an_empty_answer_is_no_fault(run):
 def test_a_fault_is_a_message_a_hint_and_nothing_on_standard_output(
     run, arguments, message, hint
 ):
-    """C87, C102."""
     run("index", "-q")
     ended = run(*arguments)
     assert ended.code == 2
@@ -359,8 +363,9 @@ def test_text_for_people(run):
     assert run("search", "login", "--exclude", "*").out.startswith("nothing found")
 
 
+@pytest.mark.rows("R002-034")
 def test_expansion_is_told(run, monkeypatch):
-    """R002-034: indexing tells how large the vocabulary is; an explained answer tells what was added."""
+    """Indexing tells how large the vocabulary is; an explained answer tells what was added."""
     monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_ENABLED", "true")
     monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_THRESHOLD", "-1")
     monkeypatch.setenv("TAMIS_SEARCH_SYNONYMS", "software")
@@ -376,8 +381,9 @@ def test_expansion_is_told(run, monkeypatch):
     assert "concept vocabulary" not in run("index", "--quiet").err
 
 
+@pytest.mark.rows("R002-101")
 def test_explain(run):
-    """R002-101: as text and as JSON; every stage is named."""
+    """As text and as JSON; every stage is named."""
     out = run("search", "login token", "--explain").out
     for part in (
         "words: rank",
@@ -562,8 +568,9 @@ def test_status(run):
 # --- explain-ignore, init, completion ---------------------------------------------------------------
 
 
+@pytest.mark.rows("R001-020", "R001-023")
 def test_explain_ignore(run):
-    """R001-020, R001-023: one object for each path, in order, with the rule that decided."""
+    """One object for each path, in order, with the rule that decided."""
     write_files(
         Path.cwd(),
         {".gitignore": "# logs\n*.log\n!keep.log\n", "a.log": "", "keep.log": ""},
@@ -688,8 +695,8 @@ def test_a_dry_run_shows_names_without_their_escapes(run):
     assert "skipped: \ufffd[2J.txt: binary" in out
 
 
+@pytest.mark.rows("R001-065", "R001-074")
 def test_init_writes_a_file_once(run):
-    """R001-065, R001-074."""
     assert run("init").code == 0
     written = (Path.cwd() / ".graphragignore").read_text()
     assert "node_modules/" in written

@@ -644,8 +644,9 @@ def test_a_large_class_is_its_head_and_its_members():
     assert {chunk.language for chunk in chunks} == {"python"}
 
 
+@pytest.mark.rows("R004-031")
 def test_the_outline_is_last():
-    """R004-031: `symbols` is what a file defines."""
+    """`symbols` is what a file defines."""
     *_, outline = code_chunks("src/client.py", CLASS, DEFAULT)
     assert (outline.chunk_type, outline.header_path) == ("symbols", "client.py")
     assert (outline.start_line, outline.end_line) == (1, 21)
@@ -764,8 +765,9 @@ def document(path: str, text: str, **sizes: object) -> Document:
 # Names
 
 
+@pytest.mark.rows("R004-031")
 def test_a_chunk_names_what_it_defines():
-    """R004-031: qualified, with dots; the head of a large class names the class."""
+    """Qualified, with dots; the head of a large class names the class."""
     chunks = code_chunks("src/client.py", CLASS, EACH)
     names = [chunk.names for chunk in chunks]
     assert names == [
@@ -795,6 +797,7 @@ def test_only_the_first_piece_of_a_long_function_defines_it():
     assert [chunk.names for chunk in chunks] == [("f",)] + [()] * (len(chunks) - 1)
 
 
+@pytest.mark.rows("R004-031", "X7")
 @pytest.mark.parametrize(
     ("path", "text", "names"),
     [
@@ -816,7 +819,7 @@ def test_only_the_first_piece_of_a_long_function_defines_it():
     ],
 )
 def test_constants_alone_are_data(path, text, names):
-    """R004-031, X7: `data` is constants as well as configuration."""
+    """`data` is constants as well as configuration."""
     (chunk,) = code_chunks(path, text, DEFAULT)
     assert (chunk.chunk_type, chunk.language, chunk.names) == (
         "data",
@@ -929,8 +932,9 @@ def shown(made: Document, name: str) -> str:
     return made.parents[chunk.parent].content
 
 
+@pytest.mark.rows("R002-157", "R002-166")
 def test_the_parent_is_the_class_where_it_fits():
-    """R002-157, R002-166: for code the parent is the enclosing class or the outline."""
+    """For code the parent is the enclosing class or the outline."""
     small = f"class Small:\n{METHODS}"[:1500].rsplit("\n", 2)[0]
     made = document(
         "src/a.py", f"{FILLER}{small}\n\n\n{FILLER.replace('f', 'g')}", parents=True
@@ -977,8 +981,9 @@ def test_a_small_file_is_shown_whole_and_a_long_function_too():
     assert {made.parents[chunk.parent].content for chunk in pieces} == {long.rstrip()}
 
 
+@pytest.mark.rows("R002-161", "R002-162", "R002-166")
 def test_children_are_small_and_every_definition_has_a_parent():
-    """R002-161, R002-162, R002-166: two levels, the reference stored."""
+    """Two levels, the reference stored."""
     made = document(
         "src/a.py",
         f"{FILLER}class Large(Base):\n{METHODS}\nX = 1\nprint(X)\n",

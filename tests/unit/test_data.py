@@ -36,6 +36,7 @@ PACKAGE = json.dumps(
 )
 
 
+@pytest.mark.rows("R004-031", "X7")
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
@@ -54,7 +55,7 @@ PACKAGE = json.dumps(
     ],
 )  # fmt: skip
 def test_the_parts_of_data(path, text, expected):
-    """R004-031, X7: `data` is configuration too, cut by what it is made of."""
+    """`data` is configuration too, cut by what it is made of."""
     found = chunks_of(path, text)
     assert [chunk.header_path for chunk in found] == expected
     assert {(chunk.chunk_type, chunk.language) for chunk in found} == {
@@ -118,8 +119,8 @@ def test_a_large_part_keeps_its_name():
     assert found[-1].header_path == "version"
 
 
+@pytest.mark.rows("R002-157", "R002-166")
 def test_data_has_parents_too():
-    """R002-157, R002-166."""
     text = "".join(
         f"table_{number}:\n" + f"  column: {'x' * 60}\n" * 20 for number in range(5)
     )

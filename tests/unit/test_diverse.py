@@ -52,14 +52,16 @@ def cosine(one, two):
 # --- Same meaning --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-095", "C40")
 def test_greedy_against_what_is_kept():
-    """R002-095, C40: 30 degrees are 0.87, 40 are 0.77. The third is near the second, which is not kept."""
+    """30 degrees are 0.87, 40 are 0.77. The third is near the second, which is not kept."""
     assert same_meaning(at_angles(0, 30, 60, 90, 61), 0.85) == [0, 0, 2, 2, 2]
     assert same_meaning(at_angles(0, 40, 80), 0.85) == [0, 1, 2]
 
 
+@pytest.mark.rows("C40", "R002-096")
 def test_at_the_threshold_counts():
-    """C40, R002-096: `>=`, and 0.85 unless somebody says otherwise (0.80 was the earlier word)."""
+    """`>=`, and 0.85 unless somebody says otherwise (0.80 was the earlier word)."""
     assert SearchSettings().dedup_similarity_threshold == 0.85
     exact = np.array([[1, 0], [0.6, 0.8], [0.8, 0.6]], np.float64)
     assert same_meaning(exact, 0.8) == [0, 1, 0]
@@ -68,8 +70,9 @@ def test_at_the_threshold_counts():
     assert same_meaning(same, 1.0) == [0, 0]
 
 
+@pytest.mark.rows("R002-095")
 def test_without_a_vector_it_stays():
-    """R002-095: no model (rows of width 0), or nothing to embed (zeros)."""
+    """No model (rows of width 0), or nothing to embed (zeros)."""
     assert same_meaning(np.zeros((3, 0), np.float32), 0.85) == [0, 1, 2]
     assert same_meaning(
         np.array([[0, 0], [1, 0], [0, 0], [1, 0]], np.float32), 0.0
@@ -79,10 +82,11 @@ def test_without_a_vector_it_stays():
 rows = st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), max_size=12)
 
 
+@pytest.mark.rows("R002-095")
 @LAW
 @given(rows, st.sampled_from([0.0, 0.3, 0.51, 0.85, 0.97]))
 def test_same_meaning_against_the_naive_way(vectors, threshold):
-    """R002-095: with sums that lose nothing; thresholds that no cosine of these vectors comes near."""
+    """With sums that lose nothing; thresholds that no cosine of these vectors comes near."""
     kept, expected = [], []
     for at, vector in enumerate(vectors):
         cosines = {k: cosine(vectors[k], vector) for k in kept}
@@ -147,6 +151,7 @@ def naive_mmr(scores, vectors, weight):
     return order + [at for at in range(len(vectors)) if at not in order]
 
 
+@pytest.mark.rows("R002-146", "R002-147", "C63")
 @LAW
 @given(
     st.lists(
@@ -158,7 +163,6 @@ def naive_mmr(scores, vectors, weight):
     st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]),
 )
 def test_mmr_against_the_naive_way(candidates, weight):
-    """R002-146, R002-147, C63."""
     scores = sorted((score for score, _ in candidates), reverse=True)
     vectors = [vector for _, vector in candidates]
     expected = naive_mmr(scores, vectors, weight)
@@ -169,8 +173,9 @@ def test_mmr_against_the_naive_way(candidates, weight):
         )
 
 
+@pytest.mark.rows("R002-146")
 def test_mmr_by_hand():
-    """R002-146: relevance 1, 5/6, 0; cosines with the first 0.98 and 0: the second has -0.08, or 0.47."""
+    """Relevance 1, 5/6, 0; cosines with the first 0.98 and 0: the second has -0.08, or 0.47."""
     vectors = at_angles(0, 10, 90)
     assert mmr_order([1.0, 0.9, 0.4], vectors, 0.5) == [0, 2, 1]
     assert mmr_order([1.0, 0.9, 0.4], vectors, 0.8) == [0, 1, 2]
@@ -182,8 +187,10 @@ def test_mmr_by_hand():
     ) == [0, 1, 2, 3]
 
 
+@pytest.mark.rows("C63")
 def test_relevance_is_rescaled():
-    """C63: fused scores of some 0.02 weigh as much as scores of 20; otherwise lambda would do nothing."""
+    """Fused scores of some 0.02 weigh as much as scores of 20; otherwise lambda would do
+    nothing."""
     vectors = at_angles(0, 5, 80, 90)
     orders = {
         tuple(mmr_order([s * factor for s in (1.0, 0.9, 0.5, 0.4)], vectors, 0.5))
@@ -192,29 +199,33 @@ def test_relevance_is_rescaled():
     assert len(orders) == 1 and orders != {(0, 1, 2, 3)}
 
 
+@pytest.mark.rows("C63")
 def test_opposites_are_not_preferred():
-    """C63: a negative cosine counts as none."""
+    """A negative cosine counts as none."""
     assert mmr_order([1.0, 0.5, 0.4], at_angles(0, 90, 180), 0.5) == [0, 1, 2]
 
 
+@pytest.mark.rows("R002-150")
 def test_respects_lambda():
-    """R002-150: with 1, relevance alone; with 0, difference alone (after the first)."""
+    """With 1, relevance alone; with 0, difference alone (after the first)."""
     vectors = at_angles(0, 1, 2, 45, 90)
     scores = [0.9, 0.8, 0.7, 0.6, 0.5]
     assert mmr_order(scores, vectors, 1.0) == [0, 1, 2, 3, 4]
     assert mmr_order(scores, vectors, 0.0)[:3] == [0, 4, 3]
 
 
+@pytest.mark.rows("C63", "R002-150")
 def test_what_has_no_vector_is_appended():
-    """C63, R002-150: and nothing comes of nothing."""
+    """Nothing comes of nothing."""
     vectors = np.array([[0, 0], [1, 0], [0, 0], [0, 1]], np.float32)
     assert mmr_order([4.0, 3.0, 2.0, 1.0], vectors, 0.7) == [1, 3, 0, 2]
     assert mmr_order([2.0, 1.0], np.zeros((2, 0), np.float32), 0.7) == [0, 1]
     assert mmr_order([], np.zeros((0, 0), np.float32), 0.7) == []
 
 
+@pytest.mark.rows("R002-150", "R002-151")
 def test_more_diverse_than_a_threshold():
-    """R002-150, R002-151: with lambda 0.5 the first three lie wider apart than what dedup leaves first."""
+    """With lambda 0.5 the first three lie wider apart than what dedup leaves first."""
     angles = (0, 33, 66, 40, 120, 20)
     vectors, scores = at_angles(*angles), [1.0, 0.98, 0.96, 0.94, 0.92, 0.9]
 
@@ -227,8 +238,10 @@ def test_more_diverse_than_a_threshold():
     assert spread(mmr_order(scores, vectors, 0.5)[:3]) < spread(kept)
 
 
+@pytest.mark.rows("C51")
 def test_scores_fall_and_raw_scores_stay():
-    """C51: a passage that rises is not called a better match; one after it is called no better than it."""
+    """A passage that rises is not called a better match; one after it is called no better than
+    it."""
     rows = [candidate(at, score) for at, score in enumerate((1.0, 0.9, 0.4, 0.2, 0.1))]
     found = diversified(rows, np.vstack([at_angles(0, 10, 90, 180)]), 0.5)
     assert [each.passage.path for each in found] == [
@@ -249,8 +262,8 @@ def test_scores_fall_and_raw_scores_stay():
 ON = SearchSettings(dedup_enabled=True, mmr_enabled=True)
 
 
+@pytest.mark.rows("R002-145", "C63")
 def test_mmr_takes_the_place_of_same_meaning():
-    """R002-145, C63."""
     rows = [candidate(at, 1 - at / 10) for at in range(3)]
     means = Means(lambda some: at_angles(0, 1, 90)[: len(some)])
     for mmr, left, order in ((False, 2, [0, 2]), (True, 3, [0, 2, 1])):
@@ -305,8 +318,9 @@ FILES = {
 }
 
 
+@pytest.mark.rows("R002-109", "R002-195")
 def test_same_meaning_through_a_corpus(corpus_of):
-    """R002-109, R002-195: the same words in another order are one result, which says where the other is."""
+    """The same words in another order are one result, which says where the other is."""
     found = corpus_of(FILES, search__dedup_enabled=True).search("sheep meadow")
     first = found.results[0]
     assert (first.path, [place.path for place in first.also_in]) == ("a.md", ["b.md"])
@@ -314,8 +328,9 @@ def test_same_meaning_through_a_corpus(corpus_of):
     assert found.stats["clusters_merged"] == 1
 
 
+@pytest.mark.rows("R002-145")
 def test_mmr_for_one_search(corpus_of):
-    """R002-145: asked for or refused, whatever is configured."""
+    """Asked for or refused, whatever is configured."""
     for configured in (True, False):
         flags = {
             "search__mmr_enabled": configured,

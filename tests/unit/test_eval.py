@@ -155,8 +155,9 @@ def test_a_way_may_name_its_model():
     assert Way("a").settings("").model.name == "granite"
 
 
+@pytest.mark.rows("R002-198")
 def test_ablations_leave_out_each_stage_and_each_lane():
-    """R002-198: one at a time."""
+    """One at a time."""
     base = parse_way("base=rrf_k_constant=20")
     found = {way.name: way for way in ablations(base, "hashing")}
     assert list(found) == [
@@ -189,8 +190,9 @@ def test_a_lane_that_is_not_there_or_the_last_is_not_left_out():
 # --- what is measured -----------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-196", "R002-198")
 def test_figures_by_hand(run):
-    """R002-196, R002-198: every document is found by its words; the filter keeps half of q4's out."""
+    """Every document is found by its words; the filter keeps half of q4's out."""
     answer = run("garden", "--json")
     assert answer.code == 0
     (result,) = answer.json["results"]
@@ -220,8 +222,9 @@ def test_figures_by_hand(run):
     assert (result["documents"], result["skipped"]) == (6, 0)
 
 
+@pytest.mark.rows("R002-198")
 def test_the_contract_of_the_json(run):
-    """R002-198: every figure by set and way, with the times of every stage."""
+    """Every figure by set and way, with the times of every stage."""
     told = run(
         "garden",
         "orchard",
@@ -285,8 +288,9 @@ def test_equal_runs_give_equal_figures(run):
     assert figures() == first
 
 
+@pytest.mark.rows("R002-198")
 def test_ablation_says_what_each_is_worth(run):
-    """R002-198: the difference that leaving it out makes, on the same questions."""
+    """The difference that leaving it out makes, on the same questions."""
     told = run("garden", "--json", "--ablate").json
     rows = {row["second"]: row for row in told["ablation"]}
     assert set(rows) == {f"without {stage}" for stage in STAGES} | {
@@ -324,8 +328,9 @@ def test_a_way_changes_what_is_found(run):
     assert len(found["open"]["q4"]) == 2
 
 
+@pytest.mark.rows("C72")
 def test_a_result_counts_for_every_place_that_it_stands_for(run, tmp_path):
-    """C72: of the same text twice one is shown; who judged the other did not judge wrongly."""
+    """Of the same text twice one is shown; who judged the other did not judge wrongly."""
     same = "# Figs\n\nA fig grows on a wall."
     twins = [
         {"_id": name, "text": same, "path": f"{name}.md"} for name in ("one", "two")

@@ -19,10 +19,11 @@ def as_printed(text: str) -> set[str]:
     return {term for term in terms if term not in STOP_WORDS and len(term) >= 3}
 
 
+@pytest.mark.rows("R002-026", "R002-035")
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(st.text(st.sampled_from("abAB09_-. \n/'the"), max_size=60))
 def test_terms_of_plain_text_are_those_of_the_design(text):
-    """R002-026, R002-035: test_concept_vocabulary_extraction."""
+    """Test_concept_vocabulary_extraction."""
     assert concepts(text) == as_printed(text)
 
 
@@ -48,8 +49,9 @@ def test_a_long_run_of_hyphens_costs_no_time():
     assert concepts("a" + "-" * 200_000 + " " + "b-" * 100_000) == set()
 
 
+@pytest.mark.rows("R002-025", "R002-035", "C49")
 def test_stop_words_are_no_terms():
-    """R002-025, R002-035: test_stopword_filtering; the list has 92 words (C49)."""
+    """Test_stopword_filtering; the list has 92 words."""
     assert len(STOP_WORDS) == 92
     assert concepts(" ".join(STOP_WORDS)) == set()
     assert concepts("could also configure") == {"configure"}
@@ -71,8 +73,9 @@ def chosen(text: str, *found: tuple[str, float], **usual: object) -> tuple[str, 
     return expanded(text, SearchSettings(**flags), near(*found)[0]).terms
 
 
+@pytest.mark.rows("R002-023", "R002-024", "R002-032", "R002-035", "R002-036")
 def test_the_nearest_terms_are_taken():
-    """R002-023, R002-024, R002-032, R002-035, R002-036: test_query_expansion_synonyms; at most three."""
+    """Test_query_expansion_synonyms; at most three."""
     terms = (
         ("authentication", 0.8),
         ("authorization", 0.7),
@@ -86,8 +89,9 @@ def test_the_nearest_terms_are_taken():
     assert chosen("auth") == ()
 
 
+@pytest.mark.rows("C49")
 def test_a_term_that_says_nothing_new_is_passed_over():
-    """C49: no term that is in the question, nor another form of it, nor of a term that was taken."""
+    """No term that is in the question, nor another form of it, nor of a term that was taken."""
     terms = (
         ("retries", 0.9),
         ("retry", 0.9),
@@ -115,8 +119,9 @@ def test_without_a_vocabulary_there_is_no_expansion():
     )
 
 
+@pytest.mark.rows("R002-033", "C49")
 def test_what_is_added_counts_less_and_shares_its_weight():
-    """R002-033, C49: optional for the words lane, with a low weight."""
+    """Optional for the words lane, with a low weight."""
     assert weighted("delete a repo", ["repository", "remove", "pull request"], 0.3) == {
         **dict.fromkeys(words("repository remove"), 0.3),
         **dict.fromkeys(words("pull request"), 0.15),

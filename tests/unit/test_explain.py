@@ -34,8 +34,9 @@ def corpus(corpus_of, monkeypatch):
     return corpus_of(FILES)
 
 
+@pytest.mark.rows("R002-101", "C44")
 def test_the_funnel(corpus):
-    """R002-101, C44: every stage in order, with what it left and how long it took."""
+    """Every stage in order, with what it left and how long it took."""
     found = corpus.search("alpha", limit=4, exclude_archived=False, explain=True)
     assert [step.stage for step in found.funnel] == ["fused", *STAGES]
     left = {step.stage: step.left for step in found.funnel}
@@ -123,9 +124,11 @@ def test_an_explained_answer_as_json(corpus):
     ]
 
 
+@pytest.mark.rows("C46", "C49", "C64", "R002-175", "R002-185")
 def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
-    """C46, C49, C64; R002-175, R002-185: classified, expanded, asked of four lanes, fused with the weights of
-    its type, calibrated, cut by confidence, made diverse, reranked; and asked by the same `search`."""
+    """Classified, expanded, asked of four lanes, fused with the weights of its type,
+    calibrated, cut by confidence, made diverse, reranked; and asked by the same `search`.
+    """
     monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Late())
     files = {
         "auth.md": "Authentication by password asks getAuthToken for a token, see [[login]].\n",
@@ -162,8 +165,9 @@ def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
     assert {result.score_source for result in found.results} == {"rerank"}
 
 
+@pytest.mark.rows("R002-138")
 def test_an_answer_without_candidates(corpus):
-    """R002-138: each stage was there, and had nothing."""
+    """Each stage was there, and had nothing."""
     found = corpus.search("alpha path:nowhere/**", explain=True)
     assert found.results == ()
     assert {step.left for step in found.funnel} == {0}

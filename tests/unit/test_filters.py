@@ -152,6 +152,7 @@ def test_simplifying_keeps_the_meaning(terms, tags):
 MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
 
 
+@pytest.mark.rows("C24", "C80", "C95", "C96", "C102")
 @pytest.mark.parametrize(
     ("filter", "row", "passed"),
     [
@@ -226,7 +227,7 @@ MAY = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
     ids=lambda value: str(value) if isinstance(value, Filter) else "",
 )
 def test_atoms(filter, row, passed):
-    """C24, C80, C95, C96, C102: membership, segments and whole values, never parts of words."""
+    """Membership, segments and whole values, never parts of words."""
     assert passes(filter, **row) is passed
 
 
@@ -245,6 +246,19 @@ def excluded(written: str, names: Names = NAMES) -> set[str]:
     return {unicodedata.normalize("NFC", path) for path in TREE if passes(wanted, path)}
 
 
+@pytest.mark.rows(
+    "C07",
+    "C09",
+    "C10",
+    "C12",
+    "C33",
+    "R000-005",
+    "R000-007",
+    "R000-010",
+    "R000-039..052",
+    "R000-061",
+    "R000-080",
+)
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
@@ -286,25 +300,26 @@ def excluded(written: str, names: Names = NAMES) -> set[str]:
     ],
 )  # fmt: skip
 def test_forms_of_a_file(written, expected):
-    """C07, C09, C10, C12, C33; R000-005, R000-007, R000-010, R000-039..052,
-    R000-061, R000-080: a bare name is meant at any depth, anything with a slash is one place; a known
-    extension binds, a missing one does not."""
+    """A bare name is meant at any depth, anything with a slash is one place; a known extension
+    binds, a missing one does not."""
     assert excluded(written) == expected
 
 
+@pytest.mark.rows("C16")
 @pytest.mark.parametrize(
     "written",
     ["", " ", ".", "/", "./", "..", "../..", "\\", "//", "docs/..", ROOT, f"{ROOT}/"],
 )
 def test_what_names_no_file_is_refused(written):
-    """C16: an entry that names nothing must not crash, nor silently keep nothing out."""
+    """An entry that names nothing must not crash, nor silently keep nothing out."""
     with pytest.raises(BadFilter) as caught:
         atom("file", (written,), NAMES)
     assert caught.value.hint
 
 
+@pytest.mark.rows("C12")
 def test_an_absolute_path_through_a_link_is_the_file_it_leads_to():
-    """C12: real paths on both sides."""
+    """Real paths on both sides."""
     linked = Names(
         root=ROOT, resolve=lambda path: path.replace("/link/", f"{ROOT}/docs/")
     )
@@ -317,19 +332,20 @@ def test_the_root_may_be_the_whole_disk():
     assert excluded("/README.md", whole) == {"README.md"}
 
 
+@pytest.mark.rows("C12")
 @pytest.mark.parametrize("root", ["/proj/caf\u00e9", "/proj/cafe\u0301"])
 @pytest.mark.parametrize(
     "typed", ["/proj/caf\u00e9/docs/api.md", "/proj/cafe\u0301/docs/api.md"]
 )
 def test_accents_in_the_root_itself(root, typed):
-    """C12."""
     assert excluded(typed, Names(root=root)) == {"docs/api.md"}
 
 
+@pytest.mark.rows("R000-042")
 @LAW
 @given(st.sampled_from(TREE))
 def test_every_file_is_named_by_its_own_path(path):
-    """R000-042: exactly one file, or files that share all but the spelling of an accent."""
+    """Exactly one file, or files that share all but the spelling of an accent."""
     for written in (f"{ROOT}/{path}", f"./{path}"):
         wanted = atom("file", (written,), NAMES)
         assert isinstance(wanted, File)

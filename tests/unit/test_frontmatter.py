@@ -47,6 +47,7 @@ FULL = FrontMatter(
 )
 
 
+@pytest.mark.rows("R002-112", "R002-117", "R002-121", "R002-131")
 @pytest.mark.parametrize(
     ("fence", "block"),
     [
@@ -74,7 +75,7 @@ FULL = FrontMatter(
     ],
 )
 def test_fields(fence, block):
-    """R002-112, R002-117, R002-121, R002-131: names, fallbacks, lists and texts with commas."""
+    """Names, fallbacks, lists and texts with commas."""
     assert fields_of(block, fence) == FULL
 
 
@@ -120,6 +121,7 @@ def test_half_a_character_spelled_in_json():
     assert (found.title, found.links) == ("a?b", ("[[?]]",))
 
 
+@pytest.mark.rows("R002-112")
 @pytest.mark.parametrize(
     ("block", "tags"),
     [
@@ -138,7 +140,7 @@ def test_half_a_character_spelled_in_json():
     ],
 )
 def test_tags_and_drafts(block, tags):
-    """R002-112: tags as lists, with commas, with blanks; nested ones stay as written."""
+    """Tags as lists, with commas, with blanks; nested ones stay as written."""
     assert fields_of(block).tags == tags
 
 
@@ -172,8 +174,8 @@ def test_values_that_hold_wiki_links():
     assert found.links == ("[[A]]", "[[B#C|d]] and [[E]]", "[[F]]")
 
 
+@pytest.mark.rows("R002-128")
 def test_without_front_matter_everything_is_empty():
-    """R002-128."""
     for text in (
         "",
         "text",
@@ -238,6 +240,7 @@ def test_a_broken_block_stays_text_with_a_warning(text):
     assert refused(text).startswith("front matter not understood: ")
 
 
+@pytest.mark.rows("R002-121")
 @pytest.mark.parametrize(
     ("block", "found"),
     [
@@ -265,7 +268,7 @@ def test_a_broken_block_stays_text_with_a_warning(text):
     ],
 )
 def test_values_of_a_kind_we_do_not_know_are_left_out(block, found):
-    """R002-121: a wrong type costs its own field and nothing else."""
+    """A wrong type costs its own field and nothing else."""
     assert fields_of(block) == found
 
 
@@ -273,6 +276,7 @@ def at(*parts: int) -> float:
     return datetime(*parts, tzinfo=UTC).timestamp()
 
 
+@pytest.mark.rows("R002-118")
 @pytest.mark.parametrize(
     ("block", "moment"),
     [
@@ -288,7 +292,7 @@ def at(*parts: int) -> float:
     ],
 )
 def test_dates(block, moment):
-    """R002-118: modified before date before created; without a zone it is UTC."""
+    """Modified before date before created; without a zone it is UTC."""
     assert fields_of(block).modified == moment
 
 

@@ -83,8 +83,9 @@ def rebuilt(root: Path, aside: Path, **flags: object) -> dict[str, str]:
         return dates(corpus)
 
 
+@pytest.mark.rows("C29")
 def test_a_document_is_dated_by_its_last_commit(repository):
-    """C29: front matter, then git, then the file's own time."""
+    """Front matter, then git, then the file's own time."""
     repository.commit(
         a="alpha one", b="alpha two", c="---\ndate: 2020-02-02\n---\nalpha three"
     )
@@ -178,8 +179,9 @@ def test_a_shallow_clone_has_the_time_of_its_last_commit(repository, tmp_path):
         )
 
 
+@pytest.mark.rows("R000-036")
 def test_an_incremental_index_has_the_dates_of_a_rebuilt_one(repository, tmp_path):
-    """R000-036: after commits, resets, checkouts, staging and edits; and nothing is embedded again."""
+    """After commits, resets, checkouts, staging and edits; and nothing is embedded again."""
     top, do = repository.top, repository
     do.commit(a="alpha one", b="alpha two", own="---\ndate: 2020-02-02\n---\nalpha own")
 

@@ -112,6 +112,7 @@ def test_lines_without_a_pattern(line):
     assert parse_line(line) is None
 
 
+@pytest.mark.rows("R001-015")
 @pytest.mark.parametrize(
     ("line", "text", "negated", "directory_only"),
     [
@@ -129,7 +130,7 @@ def test_lines_without_a_pattern(line):
     ],
 )
 def test_what_is_kept_of_a_line(line, text, negated, directory_only):
-    """R001-015: the pattern, whether it takes back, whether it is for folders alone."""
+    """The pattern, whether it takes back, whether it is for folders alone."""
     pattern = parse_line(line)
     assert pattern is not None
     assert (pattern.text, pattern.negated, pattern.directory_only) == (
@@ -174,8 +175,9 @@ def test_hostile_patterns_are_not_slow(line, path):
     assert time.perf_counter() - start < 2.0
 
 
+@pytest.mark.rows("R001-016", "C21")
 def test_the_last_match_decides():
-    """R001-016, C21: and a `!` that is last takes back."""
+    """A `!` that is last takes back."""
     patterns = PatternList.of(["*.md", "!keep.md", "/docs/keep.md", "!b*.md", "b?.md"])
     assert patterns.decide("a.md", False) == 0
     assert patterns.decide("keep.md", False) == 1

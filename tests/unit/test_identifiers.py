@@ -14,6 +14,7 @@ from tamis.text.identifiers import (
 )
 
 
+@pytest.mark.rows("R002-079", "R002-080..085")
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
@@ -26,7 +27,6 @@ from tamis.text.identifiers import (
     ],
 )
 def test_the_seeds_table(text, terms):
-    """R002-079, R002-080..085."""
     assert identifiers(text) == terms.split()
 
 

@@ -80,9 +80,10 @@ def test_gitignore_counts_without_a_repository(root):
     ]
 
 
+@pytest.mark.rows("C22", "R001-015", "R001-016")
 def test_every_layer_beats_the_ones_below_it(root, home):
-    """C22, R001-015, R001-016: defaults are the lowest layer, and a `!` of any other undoes them; a rule
-    says which file it is from, and `defaults` where it is from none."""
+    """Defaults are the lowest layer, and a `!` of any other undoes them; a rule says which file
+    it is from, and `defaults` where it is from none."""
     (root / ".git" / "info").mkdir(parents=True)
     steps = [
         (home, ".config/git/ignore", str(home / ".config/git/ignore")),
@@ -106,8 +107,9 @@ def test_every_layer_beats_the_ones_below_it(root, home):
     )
 
 
+@pytest.mark.rows("C19")
 def test_an_ignored_directory_ends_it(root):
-    """C19: an ancestor decides, by its own rule; nothing below comes back."""
+    """An ancestor decides, by its own rule; nothing below comes back."""
     put(root, {".gitignore": "docs/\n!docs/keep.md\n", "docs/.gitignore": "!*\n"})
     assert deciding(root, "docs/keep.md") == (".gitignore", 1, "docs/")
     assert deciding(root, "docs/a/b/c") == (".gitignore", 1, "docs/")
@@ -168,8 +170,8 @@ def test_a_user_can_undo_a_default(root):
     ]
 
 
+@pytest.mark.rows("C37")
 def test_negations_of_what_nothing_ignores_do_nothing(root):
-    """C37."""
     put(root, {".graphragignore": "!src/\n!docs/\n"})
     assert ignored(root, "src/a.py", "docs/a.md", "a.tmp", options=DEFAULTS) == [
         "a.tmp"
@@ -542,8 +544,8 @@ def test_a_chain_can_branch(root):
     ]
 
 
+@pytest.mark.rows("C20", "C33")
 def test_explain_takes_any_form_of_a_path(root, tmp_path):
-    """C20, C33."""
     put(root, {".gitignore": "/docs/\n/file\n", "docs/a": "", "folder/x": ""})
     taken = [
         "docs/a",

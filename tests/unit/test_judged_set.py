@@ -60,8 +60,8 @@ def slug(heading):
     return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
 
 
+@pytest.mark.rows("R002-196")
 def test_fifty_documents_in_five_topics():
-    """R002-196."""
     assert Counter(path.partition("/")[0] for path in DOCUMENTS) == dict.fromkeys(
         TOPICS, 10
     )
@@ -78,8 +78,8 @@ def test_every_topic_has_an_archive():
     )
 
 
+@pytest.mark.rows("R002-196")
 def test_a_hundred_questions_of_every_kind():
-    """R002-196."""
     assert len({question["_id"] for question in QUESTIONS}) == len(QUESTIONS) == 100
     assert (
         len({(question["text"], question.get("filter")) for question in QUESTIONS})

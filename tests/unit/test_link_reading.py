@@ -76,6 +76,7 @@ def test_where_a_wiki_link_leads(inside, target):
     assert wiki_target(inside) == target
 
 
+@pytest.mark.rows("R002-016", "R002-011")
 @pytest.mark.parametrize(
     ("text", "links"),
     [
@@ -116,12 +117,12 @@ def test_where_a_wiki_link_leads(inside, target):
     ],
 )
 def test_links_of_markdown(text, links):
-    """R002-016, R002-011."""
     assert links_of(text) == links
 
 
+@pytest.mark.rows("R002-119")
 def test_links_of_front_matter():
-    """R002-119: what is related is an edge of its own kind; other properties may link too."""
+    """What is related is an edge of its own kind; other properties may link too."""
     text = (
         "---\nrelated: ['[[A#h|x]]', docs/b.md, 'https://x']\nup: '[[C]]'\n---\n[[A]]\n"
     )

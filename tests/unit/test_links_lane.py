@@ -33,8 +33,9 @@ def scores(found: list[Neighbour]) -> dict[str, float]:
     return {each.path: each.score for each in found}
 
 
+@pytest.mark.rows("R002-016", "R000-076")
 def test_a_neighbour_gets_half_of_what_the_hit_has():
-    """R002-016, R000-076: over a link from the hit and, a little less, over one to it."""
+    """Over a link from the hit and, a little less, over one to it."""
     found = neighbours({"hit": 1.0}, 1, *graph(edge("hit", "out"), edge("in", "hit")))
     assert [(each.path, each.score, each.hops) for each in found] == [
         ("out", 0.5, 1), ("in", 0.4, 1),
@@ -42,9 +43,10 @@ def test_a_neighbour_gets_half_of_what_the_hit_has():
     assert [each.edge for each in found] == [edge("hit", "out"), edge("in", "hit")]
 
 
+@pytest.mark.rows("C31")
 @pytest.mark.parametrize("hops", [1, 2, 3])
 def test_each_hop_halves(hops):
-    """C31: as far as max_hops, and no farther."""
+    """As far as max_hops, and no farther."""
     chain = graph(edge("hit", "a"), edge("a", "b"), edge("b", "c"), edge("c", "d"))
     first = 0.5 / sqrt(2)  # `a` is linked with two documents
     second = first * 0.5 / sqrt(2)
@@ -54,6 +56,7 @@ def test_each_hop_halves(hops):
     )
 
 
+@pytest.mark.rows("R002-022", "R002-119")
 @pytest.mark.parametrize(
     ("stronger", "weaker"),
     [
@@ -64,7 +67,6 @@ def test_each_hop_halves(hops):
     ],
 )
 def test_kinds_of_links_count_differently(stronger, weaker):
-    """R002-022, R002-119."""
     links = graph(edge("hit", "z", stronger), edge("hit", "a", weaker))
     assert [each.path for each in neighbours({"hit": 1.0}, 1, *links)] == ["z", "a"]
 
@@ -90,8 +92,10 @@ def test_a_page_that_everything_links_to_gains_little():
     assert scores(neighbours({"hit": 1.0}, 1, *links)) == {"x": 0.5, "hub": 0.05}
 
 
+@pytest.mark.rows("R002-016")
 def test_hits_vouch_for_each_other():
-    """R002-016: each has what the other passes on, and nothing of its own; a hit alone is not in the lane."""
+    """Each has what the other passes on, and nothing of its own; a hit alone is not in the
+    lane."""
     found = neighbours({"a": 1.0, "b": 0.5, "c": 0.4}, 2, *graph(edge("a", "b")))
     assert scores(found) == {"b": 0.5, "a": 0.5 * 0.5 * 0.8}
     assert {each.edge for each in found} == {edge("a", "b")}

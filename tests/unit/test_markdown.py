@@ -55,6 +55,7 @@ def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
 # --- Headings ------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-021", "C58", "R002-058")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -151,7 +152,7 @@ def trails(text: str, sizes: ChunkingSettings = ALONE) -> list[str]:
     ],
 )
 def test_headings(text, expected):
-    """R002-021, C58, R002-058: header path as breadcrumb, text before the first heading kept."""
+    """Header path as breadcrumb, text before the first heading kept."""
     assert trails(text) == expected
 
 
@@ -192,8 +193,9 @@ def test_all_kinds_of_markdown(path):
     assert document_of(text, path=path).title == "One"
 
 
+@pytest.mark.rows("R002-133")
 def test_title():
-    """R002-133: front matter first, then the first top heading, then the file's name."""
+    """Front matter first, then the first top heading, then the file's name."""
     assert document_of("---\ntitle: From front\n---\n# Heading\n").title == "From front"
     assert document_of("## Lower\n# *Top*\n# Later\n").title == "Top"
     assert document_of("## Lower only\n").title == "a"
@@ -212,8 +214,9 @@ def test_front_matter_lines_count():
 # --- Sizes ----------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-021", "C58")
 def test_default_sizes():
-    """R002-021, C58: at least 200 characters, at most 1500, overlap 100."""
+    """At least 200 characters, at most 1500, overlap 100."""
     assert (DEFAULT.min_chars, DEFAULT.max_chars, DEFAULT.overlap_chars) == (
         200,
         1500,
@@ -348,8 +351,9 @@ def prose_of(text: str, sizes: ChunkingSettings = ALONE) -> list[Chunk]:
     ]
 
 
+@pytest.mark.rows("R002-086", "X7")
 def test_a_fence_is_a_chunk_of_its_own_as_well():
-    """R002-086, X7: with its language, its lines and the trail of its section; the text around keeps it."""
+    """With its language, its lines and the trail of its section; the text around keeps it."""
     text = "# Top\n\n## Use\n\nRun it:\n\n```py\nx = 1\n\ny\n```\n\nDone.\n"
     prose, code = chunks_of(text, DEFAULT)
     assert "```py\nx = 1\n\ny\n```" in prose.content
@@ -371,6 +375,7 @@ def test_the_trail_of_code_in_sections_that_were_joined():
     ]
 
 
+@pytest.mark.rows("R002-086")
 @pytest.mark.parametrize(
     ("info", "language"),
     [
@@ -383,7 +388,6 @@ def test_the_trail_of_code_in_sections_that_were_joined():
     ],
 )  # fmt: skip
 def test_the_language_of_a_fence(info, language):
-    """R002-086."""
     (code,) = code_of(f"a\n\n~~~{info}\nx\n~~~\n")
     assert code.language == language
 
@@ -497,8 +501,9 @@ def test_a_long_list_is_cut_between_items():
 TWO_LEVELS = ChunkingSettings(parents=True)
 
 
+@pytest.mark.rows("R002-157", "R002-161", "R002-162", "R002-166")
 def test_parents_and_children():
-    """R002-157, R002-161, R002-162, R002-166: sections of up to 2000 characters, passages of up to 600."""
+    """Sections of up to 2000 characters, passages of up to 600."""
     section = "".join(f"## S{n}\n\n{FILLER}\n\n" for n in range(12))
     document = document_of(f"# Top\n\n{section}", TWO_LEVELS)
     assert len(document.parents) > 1

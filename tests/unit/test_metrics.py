@@ -19,8 +19,9 @@ TREC = {
 }
 
 
+@pytest.mark.rows("R002-196")
 def test_ndcg_by_hand():
-    """R002-196: linear gain, the logarithm of the place plus one, the best order beneath."""
+    """Linear gain, the logarithm of the place plus one, the best order beneath."""
     grades = {"a": 3, "b": 2, "c": 1}
     gained = 2 / math.log2(2) + 3 / math.log2(
         4
@@ -38,8 +39,8 @@ def test_gain_is_linear_in_the_grade():
     assert ndcg(["b"], grades, 1) == pytest.approx(1 / 3)
 
 
+@pytest.mark.rows("R002-196")
 def test_reciprocal_rank_by_hand():
-    """R002-196."""
     assert reciprocal_rank(["x", "y", "a"], {"a": 1, "y": 0}, 10) == pytest.approx(
         1 / 3
     )
@@ -47,8 +48,8 @@ def test_reciprocal_rank_by_hand():
     assert reciprocal_rank(["a"], {"a": 1}, 10) == 1.0
 
 
+@pytest.mark.rows("R002-196")
 def test_recall_by_hand():
-    """R002-196."""
     grades = {"a": 1, "b": 3, "c": 2, "d": 0}
     assert recall(["a", "d", "c"], grades, 10) == pytest.approx(2 / 3)
     assert recall(["x", "a", "b", "c"], grades, 2) == pytest.approx(1 / 3)
@@ -66,6 +67,7 @@ def test_a_negative_grade_costs_nothing():
 NAMES = st.sampled_from([f"d{number}" for number in range(25)])
 
 
+@pytest.mark.rows("R002-196")
 @LAW
 @given(
     st.lists(NAMES, unique=True, max_size=20),
@@ -73,7 +75,7 @@ NAMES = st.sampled_from([f"d{number}" for number in range(25)])
     NAMES,
 )
 def test_metrics_are_those_of_trec_eval(ranked, grades, relevant):
-    """R002-196: on random rankings, with more documents and more relevant ones than the metrics look at."""
+    """On random rankings, with more documents and more relevant ones than the metrics look at."""
     grades = grades | {relevant: 1}
     run = [ScoredDoc("q", name, float(-place)) for place, name in enumerate(ranked)]
     qrels = [ir_measures.Qrel("q", name, grade) for name, grade in grades.items()]

@@ -87,9 +87,10 @@ def test_vectors_have_length_one(name):
     assert embedder.embed_passages([]).shape == (0, embedder.dimension)
 
 
+@pytest.mark.rows("R002-001")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_vector_depends_on_its_text_alone(name):
-    """R002-001: to the last bit, whatever stands beside it, on however many threads."""
+    """To the last bit, whatever stands beside it, on however many threads."""
     embedder = model(name)
     alone = [embedder.embed_passages([text])[0].tobytes() for text in TEXTS]
     together = [row.tobytes() for row in embedder.embed_passages(TEXTS)]
@@ -151,9 +152,10 @@ def test_what_is_near(name, question, near, far):
     assert one > two
 
 
+@pytest.mark.rows("R002-002")
 @pytest.mark.parametrize("name", MODELS[1:])
 def test_meaning_without_a_shared_word(name):
-    """R002-002: what the words lane cannot find."""
+    """What the words lane cannot find."""
     embedder = model(name)
     near, far = "The physician examined the sick child.", "The engine burns petrol."
     one, two = embedder.embed_passages([near, far]) @ embedder.embed_query(
@@ -173,9 +175,10 @@ def test_the_hashing_model_knows_spelling():
     )
 
 
+@pytest.mark.rows("C50")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_says_which_cosines_mean_something(name):
-    """C50: its curve tells what is about the question from what is about bread."""
+    """Its curve tells what is about the question from what is about bread."""
     embedder = model(name)
     curve, asked = Logistic(*embedder.related), embedder.embed_query(TEXTS[0])
     near, far = (
@@ -188,18 +191,20 @@ def test_a_model_says_which_cosines_mean_something(name):
     assert curve(float(far)) < 0.1
 
 
+@pytest.mark.rows("X5")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_says_which_it_is(name):
-    """X5: name, fingerprint and dimension are stored with an index."""
+    """Name, fingerprint and dimension are stored with an index."""
     embedder = model(name)
     assert embedder.name == name
     assert embedder.fingerprint.startswith(f"{name}:")
     assert embedder.dimension == (256 if name == "hashing" else 384)
 
 
+@pytest.mark.rows("R004-011")
 @NO_BGE
 def test_only_bge_wants_an_instruction_before_a_question():
-    """R004-011: a question is embedded otherwise than a passage, where the model was trained so."""
+    """A question is embedded otherwise than a passage, where the model was trained so."""
     embedder = model("bge")
     prefixed = embedder.embed_passages(
         [f"Represent this sentence for searching relevant passages: {TEXTS[0]}"]
@@ -250,9 +255,10 @@ def test_a_file_that_is_not_the_one_we_know_is_refused(module, constant, monkeyp
     assert "--force-reinstall" in caught.value.hint
 
 
+@pytest.mark.rows("C54")
 @pytest.mark.parametrize("module", [granite, bge])
 def test_a_package_that_is_not_there(module, monkeypatch):
-    """C54: says what to install, and that there is another way."""
+    """Says what to install, and that there is another way."""
     monkeypatch.setattr(module, "_PACKAGE", "tamis-no-such-package")
     with pytest.raises(ModelFault, match="is not there") as caught:
         module.load(1)

@@ -34,6 +34,7 @@ def defining(documents: int) -> dict[str, list[tuple[Passage, float]]]:
     }
 
 
+@pytest.mark.rows("C28")
 @pytest.mark.parametrize(
     ("name", "fits"),
     [
@@ -49,7 +50,7 @@ def defining(documents: int) -> dict[str, list[tuple[Passage, float]]]:
     ],
 )
 def test_what_has_a_name(name, fits):
-    """C28: a symbol by the end of what it is called, a file by the end of its path."""
+    """A symbol by the end of what it is called, a file by the end of its path."""
     assert (
         Names.of([name]).fit(passage("lib/src/Shapes.py", "geometry.Shape.area"))
         is fits
@@ -117,8 +118,9 @@ def test_in_a_sentence_the_documents_of_a_name_share_its_boost():
     )
 
 
+@pytest.mark.rows("R001-055")
 def test_a_name_alone_counts_in_full_for_all_that_have_it():
-    """R001-055: definitions before uses, however many there are."""
+    """Definitions before uses, however many there are."""
     candidates = [
         candidate("a.py", "Shape.edge"),
         candidate("b.py", "Line.edge"),

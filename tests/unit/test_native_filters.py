@@ -30,6 +30,17 @@ def unlisted(filter: f.Filter) -> dict[str, object]:
     return native(filter, listed, ARCHIVE)
 
 
+@pytest.mark.rows(
+    "R003-005",
+    "R003-006",
+    "R003-008",
+    "R003-019",
+    "R003-026",
+    "R004-018",
+    "R004-020",
+    "R004-023",
+    "R004-034",
+)
 @pytest.mark.parametrize(
     ("filter", "expected"),
     [
@@ -58,14 +69,16 @@ def unlisted(filter: f.Filter) -> dict[str, object]:
     ids=lambda value: str(value)[:40],
 )  # fmt: skip
 def test_an_atom_is_one_condition_on_an_indexed_field(filter, expected):
-    """R003-005, R003-006, R003-008, R003-019, R003-026, R004-018, R004-020, R004-023, R004-034: one tag is
-    one condition of the server's, and nothing is left to be done afterwards."""
+    """One tag is one condition of the server's, and nothing is left to be done afterwards."""
     assert unlisted(filter) == expected
 
 
+@pytest.mark.rows(
+    "R004-001..003", "R004-009", "R004-019", "R004-021", "R004-024", "R004-028..030"
+)
 def test_tags_and_types_together_are_all_native():
-    """R004-001..003, R004-009, R004-019, R004-021, R004-024, R004-028..030: every tag and every type, and not
-    the first of each alone; nothing is left to be done afterwards."""
+    """Every tag and every type, and not the first of each alone; nothing is left to be done
+    afterwards."""
     tags = f.all_of((f.Tag("go"), f.Tag("error-handling")))
     types = f.any_of((f.Type("symbols"), f.Type("definitions")))
     go = {
@@ -88,6 +101,7 @@ def test_tags_and_types_together_are_all_native():
     }
 
 
+@pytest.mark.rows("R003-007")
 @pytest.mark.parametrize(
     ("filter", "expected"),
     [
@@ -106,12 +120,14 @@ def test_tags_and_types_together_are_all_native():
     ids=str,
 )
 def test_patterns_become_sets_of_documents(filter, expected):
-    """R003-007: the shorter of the two lists; other archive patterns than the indexer's are patterns, too."""
+    """The shorter of the two lists; other archive patterns than the indexer's are patterns,
+    too."""
     assert compiled(filter) == expected
 
 
+@pytest.mark.rows("R003-002", "R004-005", "R004-007")
 def test_what_is_stored_for_filters():
-    """R003-002, R004-005, R004-007: ancestors as the conditions write them, tags with those above."""
+    """Ancestors as the conditions write them, tags with those above."""
     facts = Facts(
         "docs/api/Guide.md", frozenset({"area/web", "draft"}), " Ada ", "GUIDE", 2.5
     )
@@ -142,8 +158,9 @@ def test_a_point_has_one_id_and_another_generation_another():
     assert point_id("root", "a.md", 0, 1) not in {point_id(*parts) for parts in others}
 
 
+@pytest.mark.rows("R003-033")
 def test_every_condition_names_its_root():
-    """R003-033: the tenant comes first."""
+    """The tenant comes first."""
     assert visible("notes", 7, "chunk")[0] == {
         "key": "root",
         "match": {"value": "notes"},

@@ -44,6 +44,7 @@ def read_back(number):
     return "".join(chr(part - 1) for part in parts if part)
 
 
+@pytest.mark.rows("R002-152", "R002-155", "C45")
 @pytest.mark.parametrize(
     ("text", "runs"),
     [
@@ -61,10 +62,11 @@ def read_back(number):
     ],
 )
 def test_runs_of_three(text, runs):
-    """R002-152, R002-155, C45: lower case, white space as one blank, short texts as they are."""
+    """Lower case, white space as one blank, short texts as they are."""
     assert {read_back(number) for number in trigrams(text)} == runs
 
 
+@pytest.mark.rows("R002-153", "R002-155")
 @pytest.mark.parametrize(
     ("one", "two", "share"),
     [
@@ -78,12 +80,12 @@ def test_runs_of_three(text, runs):
     ],
 )
 def test_jaccard_by_hand(one, two, share):
-    """R002-153, R002-155."""
     assert jaccard(trigrams(one), trigrams(two)) == share
 
 
+@pytest.mark.rows("R002-153")
 def test_nothing_shares_nothing():
-    """R002-153: an empty set is near nothing."""
+    """An empty set is near nothing."""
     assert jaccard(trigrams("abc")[:0], trigrams("abc")[:0]) == 0.0
 
 
@@ -98,13 +100,14 @@ near_misses = st.builds(
 )
 
 
+@pytest.mark.rows("R002-094", "R002-155", "C45")
 @LAW
 @given(
     st.lists(letters | sentences | near_misses | st.text(max_size=6), max_size=14),
     st.sampled_from([0.0, 0.2, 0.5, 0.7, 0.8, 1.0]) | st.floats(0, 1),
 )
 def test_near_texts_against_plain_sets(texts, threshold):
-    """R002-094, R002-155, C45: greedy, the first that is near; exact, with `>=`."""
+    """Greedy, the first that is near; exact, with `>=`."""
     assert near_texts(texts, threshold) == naive(texts, threshold)
 
 
@@ -182,8 +185,9 @@ ON = {"search__ngram_dedup_enabled": True}
 PLAIN = "Retries are limited to three, with a pause of one second between them."
 
 
+@pytest.mark.rows("R002-156")
 def test_exact_copies_are_gone_before_the_semantic_stage(corpus_of):
-    """R002-156: more than 90 % of exact duplicates, with the hash stage left out as well."""
+    """More than 90 % of exact duplicates, with the hash stage left out as well."""
     copies = {f"copy{number:02}.md": PLAIN for number in range(20)}
     others = {
         "a.md": "sheep eat grass",
@@ -201,8 +205,8 @@ def test_exact_copies_are_gone_before_the_semantic_stage(corpus_of):
         assert (stats["original_count"], stats["after_ngram_dedup"]) == (23, 4)
 
 
+@pytest.mark.rows("R002-094", "R002-108")
 def test_near_copies_are_gone_and_different_texts_stay(corpus_of):
-    """R002-094, R002-108."""
     files = {
         "a.md": PLAIN,
         "b.md": PLAIN.replace("three", "four"),
@@ -218,8 +222,9 @@ def test_near_copies_are_gone_and_different_texts_stay(corpus_of):
     )
 
 
+@pytest.mark.rows("C46")
 def test_the_limit_is_filled_from_below_near_copies(corpus_of):
-    """C46: what is dropped makes room for what ranks lower, however deep it is."""
+    """What is dropped makes room for what ranks lower, however deep it is."""
     copies = {
         f"copy{number:03}.md": f"alpha alpha alpha, edition {number:03}"
         for number in range(120)

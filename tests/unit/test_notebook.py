@@ -63,8 +63,9 @@ SAMPLE = book(
 )
 
 
+@pytest.mark.rows("R002-086")
 def test_cells():
-    """R002-086: Markdown and raw text are documentation, code is code; the trail goes on."""
+    """Markdown and raw text are documentation, code is code; the trail goes on."""
     document, warning = parsed(SAMPLE)
     assert warning == ""
     assert [

@@ -304,6 +304,7 @@ def test_text_without_a_colon_is_all_words(typed):
 # --- Faults ---------------------------------------------------------------------------
 
 
+@pytest.mark.rows("C87", "C102")
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -338,7 +339,7 @@ def test_text_without_a_colon_is_all_words(typed):
     ],
 )
 def test_a_fault_says_what_is_allowed(text, said):
-    """C87, C102: a value that cannot exist is an error that names what can, or the nearest."""
+    """A value that cannot exist is an error that names what can, or the nearest."""
     with pytest.raises(BadFilter) as caught:
         read(text)
     assert said in caught.value.hint
@@ -347,8 +348,8 @@ def test_a_fault_says_what_is_allowed(text, said):
     assert caught.value.http_status == 400
 
 
+@pytest.mark.rows("C87")
 def test_without_workspaces_none_can_be_named():
-    """C87."""
     with pytest.raises(BadFilter) as caught:
         parse_filter("workspace:x", Names())
     assert "none are configured" in caught.value.hint
@@ -449,10 +450,11 @@ def test_no_query_raises_anything_but_a_bad_filter(text):
     assert read(str(found)) == found
 
 
+@pytest.mark.rows("C80")
 @LAW
 @given(NOISE)
 def test_a_directory_never_leads_out_of_the_root(text):
-    """C80: one canonical form, whatever was typed."""
+    """One canonical form, whatever was typed."""
     try:
         path = directory(text, NAMES)
     except BadFilter:

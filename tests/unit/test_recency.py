@@ -19,6 +19,7 @@ SECOND = 1 / DAY
 PROFILES = st.sampled_from(["docs", "code", "off"])
 
 
+@pytest.mark.rows("R002-019", "C29")
 @pytest.mark.parametrize(
     ("days", "tier"),
     [
@@ -33,10 +34,10 @@ PROFILES = st.sampled_from(["docs", "code", "off"])
     ],
 )
 def test_tiers_for_documents(days, tier):
-    """R002-019, C29."""
     assert docs_tier(days) == tier
 
 
+@pytest.mark.rows("R001-040..043", "R001-053", "C29")
 @pytest.mark.parametrize(
     ("days", "tier"),
     [
@@ -45,16 +46,18 @@ def test_tiers_for_documents(days, tier):
     ],
 )  # fmt: skip
 def test_tiers_for_code(days, tier):
-    """R001-040..043, R001-053, C29: no step at day 30; never less than a half."""
+    """No step at day 30; never less than a half."""
     assert code_tier(days) == pytest.approx(max(tier, 0.5), rel=1e-12)
 
 
+@pytest.mark.rows("C29")
 def test_no_step_at_day_thirty():
-    """C29: the seed's formula fell from 1 to 0.92 overnight."""
+    """The seed's formula fell from 1 to 0.92 overnight."""
     assert code_tier(30) == 1.0
     assert 1.0 - code_tier(30 + SECOND) < 1e-6
 
 
+@pytest.mark.rows("R002-179", "C62")
 @pytest.mark.parametrize(
     ("profile", "bias", "days", "factor"),
     [
@@ -64,12 +67,12 @@ def test_no_step_at_day_thirty():
     ],
 )  # fmt: skip
 def test_the_bias(profile, bias, days, factor):
-    """R002-179, C62: 0.5 gives the tiers, 0 nothing, 1 the double."""
+    """0.5 gives the tiers, 0 nothing, 1 the double."""
     assert recency(profile, bias, NOW - days * DAY, NOW) == pytest.approx(factor)
 
 
+@pytest.mark.rows("C29")
 def test_a_date_in_the_future_is_of_today():
-    """C29."""
     assert (
         recency("code", 0.5, NOW + 900 * DAY, NOW)
         == recency("code", 0.5, NOW, NOW)
@@ -107,11 +110,12 @@ def stopped(monkeypatch):
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
 
 
+@pytest.mark.rows("R001-034", "R001-044..046", "R001-053")
 @pytest.mark.parametrize(
     ("profile", "order"), [("off", "abc"), ("docs", "cba"), ("code", "cba")]
 )
 def test_recent_documents_rise(tmp_path, stopped, profile, order):
-    """R001-034, R001-044..046, R001-053: ties by path become an order by age; the factor is in the boosts."""
+    """Ties by path become an order by age; the factor is in the boosts."""
     flags = {
         "model__name": "none",
         "search__recency_profile": profile,

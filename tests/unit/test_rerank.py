@@ -62,8 +62,9 @@ def stage(candidates: Sequence[Candidate], rerank, **keys: object) -> list[Candi
     return reranked(candidates, "question", SearchSettings(**keys), rerank)
 
 
+@pytest.mark.rows("R002-065", "R002-068", "C51", "C52")
 def test_the_best_by_its_scores_then_the_rest():
-    """R002-065, R002-068, C51, C52: by hand. `e` and `f` were not scored and follow, cut at the lowest."""
+    """By hand. `e` and `f` were not scored and follow, cut at the lowest."""
     found = stage(FUSED, of(a=-1.0, b=2.0, c=0.0, d=-2.0), rerank_top_n=4)
     assert names(found) == "bcadef"
     expected = [1 / (1 + math.exp(-x)) for x in (2.0, 0.0, -1.0, -2.0)]
@@ -73,8 +74,9 @@ def test_the_best_by_its_scores_then_the_rest():
     assert [each.score_source for each in found] == ["rerank"] * 4 + ["fused"] * 2
 
 
+@pytest.mark.rows("C51")
 def test_everything_else_about_a_candidate_stays():
-    """C51: raw_score is the fused one, evidence and boosts are kept."""
+    """Raw_score is the fused one, evidence and boosts are kept."""
     before = {each.passage.path: each for each in FUSED}
     for each in stage(FUSED, listed(3, 1, 2), rerank_top_n=3):
         old = before[each.passage.path]
@@ -86,15 +88,17 @@ def test_everything_else_about_a_candidate_stays():
         assert each.passage is old.passage
 
 
+@pytest.mark.rows("R002-071", "C52")
 @pytest.mark.parametrize("most", [6, 7, 100])
 def test_more_may_be_reranked_than_there_are(most):
-    """R002-071, C52: `rerank_top_n` is how many are looked at, never how many there are in the answer."""
+    """`rerank_top_n` is how many are looked at, never how many there are in the answer."""
     found = stage(FUSED, listed(1, 2, 3, 4, 5, 6), rerank_top_n=most)
     assert names(found) == "fedcba"
 
 
+@pytest.mark.rows("R002-073")
 def test_nothing_to_rerank():
-    """R002-073: and then no model is asked."""
+    """Then no model is asked."""
     assert stage([], no_reranker) == []
 
 
@@ -102,8 +106,10 @@ def test_ties_keep_the_fused_order():
     assert names(stage(FUSED, listed(1, 2, 1, 2, 1, 2))) == "bdface"
 
 
+@pytest.mark.rows("C52")
 def test_repeated_and_empty_texts_keep_their_own_scores():
-    """C52: a score belongs to its candidate, whatever the text; none is lost and none moves to another."""
+    """A score belongs to its candidate, whatever the text; none is lost and none moves to
+    another."""
     texts = ["same", "", "same", "", "other"]
     rows = [
         candidate(name, 1.0, text) for name, text in zip("abcde", texts, strict=True)
@@ -127,8 +133,9 @@ def test_what_is_no_number_comes_last():
     assert all(0.0 <= each.score <= 1.0 for each in found)
 
 
+@pytest.mark.rows("P2")
 def test_the_text_that_is_read_is_the_embedders():
-    """P2: title, headings, text."""
+    """Title, headings, text."""
     row = Passage(
         "a.md",
         0,
@@ -172,6 +179,7 @@ def test_a_candidate_alone_is_scored():
 SCORES = st.floats(allow_nan=True, allow_infinity=True)
 
 
+@pytest.mark.rows("R002-186..188")
 @settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.floats(0, 1.5), max_size=12),
@@ -179,7 +187,7 @@ SCORES = st.floats(allow_nan=True, allow_infinity=True)
     st.integers(1, 14),
 )
 def test_invariants_of_the_stage(fused, scores, most):
-    """R002-186..188: none lost, none doubled, scores in 0..1 and falling; the oracle sorts by hand."""
+    """None lost, none doubled, scores in 0..1 and falling; the oracle sorts by hand."""
     rows = [
         candidate(chr(97 + at), score)
         for at, score in enumerate(sorted(fused, reverse=True))
@@ -197,9 +205,10 @@ def test_invariants_of_the_stage(fused, scores, most):
     assert all(one >= two for one, two in itertools.pairwise(shown))
 
 
+@pytest.mark.rows("C51")
 @pytest.mark.parametrize("score", [-1e308, -50.0, -3.0, -1e-9, 0.0, 0.5, 30.0, 1e308])
 def test_the_logistic_curve(score):
-    """C51: against the other way to write it, tanh."""
+    """Against the other way to write it, tanh."""
     assert logistic(score) == pytest.approx(
         (1 + math.tanh(score / 2)) / 2, rel=1e-12, abs=1e-12
     )
@@ -215,8 +224,9 @@ def test_asking_for_it_without_a_model_is_a_fault():
         )
 
 
+@pytest.mark.rows("C53", "R002-069", "R002-075")
 def test_it_can_be_left_out_by_name():
-    """C53, R002-069, R002-075: off by default, and each stage can be left out."""
+    """Off by default, and each stage can be left out."""
     means = Means(lambda _: np.zeros((0, 0), np.float32))
     assert not Question("x").rerank
     assert not SearchSettings().rerank_enabled
@@ -273,8 +283,9 @@ def ranked(corpus: Corpus, **arguments: object) -> list[str]:
     return [result.path for result in corpus.search("alpha", **arguments).results]
 
 
+@pytest.mark.rows("R002-072")
 def test_the_model_is_loaded_by_the_first_search_that_reranks(corpus_of, loading):
-    """R002-072: once, and not before."""
+    """Once, and not before."""
     corpus = corpus_of(FILES)
     assert loading.names == []
     corpus.search("alpha")
@@ -286,8 +297,9 @@ def test_the_model_is_loaded_by_the_first_search_that_reranks(corpus_of, loading
     assert loading.names == ["minilm"]
 
 
+@pytest.mark.rows("R002-065", "R002-071", "C51")
 def test_an_answer_that_is_reranked(corpus_of, loading):
-    """R002-065, R002-071, C51: the first ten, best first; and the answer says so."""
+    """The first ten, best first; and the answer says so."""
     corpus = corpus_of(FILES)
     plain = corpus.search("alpha", limit=20)
     found = corpus.search("alpha", limit=20, rerank=True)
@@ -311,9 +323,10 @@ def test_an_answer_that_is_reranked(corpus_of, loading):
     assert found.hints == ()
 
 
+@pytest.mark.rows("C46", "C52")
 @pytest.mark.parametrize("limit", [1, 3, 10, 25])
 def test_candidates_are_there_however_few_are_shown(corpus_of, loading, limit):
-    """C46, C52: with a limit of one, ten are looked at, and the best of them is shown."""
+    """With a limit of one, ten are looked at, and the best of them is shown."""
     corpus = corpus_of(FILES)
     best = ranked(corpus, limit=10)
     found = corpus.search("alpha", limit=limit, rerank=True)
@@ -337,8 +350,9 @@ def test_the_model_is_asked_once_however_deep_the_lanes_are(corpus_of, loading):
     assert len(loading.toy.calls[0][1]) == found.stats["reranked"] == 5
 
 
+@pytest.mark.rows("R002-189")
 def test_what_fitted_into_the_time_is_said(corpus_of, loading):
-    """R002-189: ten at most, in 150 ms unless told otherwise; what did not fit is told, at every door."""
+    """Ten at most, in 150 ms unless told otherwise; what did not fit is told, at every door."""
     loading.toy.most = 4
     found = corpus_of(FILES, search__rerank_budget_ms=70).search("alpha", rerank=True)
     assert loading.toy.calls[0][2] == 0.07
@@ -358,8 +372,9 @@ def test_what_fitted_into_the_time_is_said(corpus_of, loading):
     assert {result.score_source for result in found.results} == {"fused"}
 
 
+@pytest.mark.rows("R002-159", "R002-160", "C46")
 def test_sections_come_after_reranking(corpus_of, loading):
-    """R002-159, R002-160, C46: the section of the best passage first, and the limit filled all the same."""
+    """The section of the best passage first, and the limit filled all the same."""
     page = "".join(
         f"# Part {n}\n\n" + f"alpha {'good ' * n}. " * 40 + "\n\n" for n in range(6)
     )

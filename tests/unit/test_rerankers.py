@@ -51,6 +51,7 @@ QUESTION = "how do I log in with a password"
 # --- The carried model -----------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-065", "R002-067", "R002-073")
 @NO_WEIGHTS
 @pytest.mark.parametrize(
     ("question", "near", "far"),
@@ -70,14 +71,15 @@ QUESTION = "how do I log in with a password"
     ],
 )
 def test_a_relevant_passage_is_scored_higher(question, near, far):
-    """R002-065, R002-067, R002-073: and by a wide margin."""
+    """By a wide margin."""
     one, two = minilm().scores(question, [near, far])
     assert one > two + 1
 
 
+@pytest.mark.rows("R002-001")
 @NO_WEIGHTS
 def test_a_score_depends_on_its_pair_alone():
-    """R002-001: to the last bit, whatever stands beside it, on however many threads."""
+    """To the last bit, whatever stands beside it, on however many threads."""
     alone = [minilm().scores(QUESTION, [passage])[0] for passage in PASSAGES]
     assert all(map(math.isfinite, alone))
     assert minilm().scores(QUESTION, PASSAGES) == alone
@@ -138,8 +140,9 @@ def test_a_file_that_is_not_the_one_we_know_is_refused(constant, monkeypatch):
         load_minilm(1)
 
 
+@pytest.mark.rows("R002-076", "C54")
 def test_a_package_that_is_not_there(monkeypatch):
-    """R002-076, C54: says what to install, and that there is another way."""
+    """Says what to install, and that there is another way."""
     monkeypatch.setattr(cross_encoder, "_PACKAGE", "tamis-no-such-package")
     with pytest.raises(ModelFault, match="is not there") as caught:
         load_reranker("minilm")
@@ -198,9 +201,10 @@ def graph(inputs: tuple[str, ...] = ("input_ids",), outputs: int = 1) -> bytes:
     return model.SerializeToString()
 
 
+@pytest.mark.rows("R002-067", "R002-070")
 @pytest.mark.parametrize("file", ["model.onnx", "onnx/model.onnx"])
 def test_a_folder_with_a_model(file, tmp_path):
-    """R002-067, R002-070: any cross-encoder of the kind; a path is meant from the root, or absolute."""
+    """Any cross-encoder of the kind; a path is meant from the root, or absolute."""
     write_files(tmp_path / "my", {file: graph(), "tokenizer.json": TOKENIZER})
     for name, root in (("./my", tmp_path), (str(tmp_path / "my"), None)):
         loaded = load_reranker(name, 1, root)
@@ -267,8 +271,9 @@ def test_a_file_that_may_not_be_read(tmp_path):
 NAME = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 
 
+@pytest.mark.rows("C54", "R002-076")
 def test_a_name_of_the_hub_is_looked_up_in_its_cache(tmp_path, monkeypatch):
-    """C54, R002-076: never downloaded."""
+    """Never downloaded."""
     home = tmp_path / "hub" / "models--cross-encoder--ms-marco-MiniLM-L-6-v2"
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)

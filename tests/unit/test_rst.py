@@ -77,6 +77,7 @@ def test_title():
     assert document_of("no title").title == "a"
 
 
+@pytest.mark.rows("R002-086")
 @pytest.mark.parametrize(
     ("text", "code", "language", "lines"),
     [
@@ -110,7 +111,7 @@ def test_title():
     ],
 )
 def test_code(text, code, language, lines):
-    """R002-086: code in documentation, on its own and with the text around it."""
+    """Code in documentation, on its own and with the text around it."""
     chunks = document_of(text).chunks
     (block,) = [chunk for chunk in chunks if chunk.chunk_type == "code_block"]
     assert (block.content, block.language, (block.start_line, block.end_line)) == (

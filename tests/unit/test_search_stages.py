@@ -55,8 +55,9 @@ def order(candidates: list[Candidate]) -> list[str]:
 # --- Fusion ------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R001-037", "R001-038", "R001-039", "R001-052", "R002-017")
 def test_fusion_by_hand():
-    """R001-037, R001-038, R001-039, R001-052, R002-017: the sum of 1 / (k + rank), k = 60, best first."""
+    """The sum of 1 / (k + rank), k = 60, best first."""
     fused = fuse(
         {"meaning": ranking("a", "b", "c"), "words": ranking("b", "d")}, BOTH, 60
     )
@@ -69,16 +70,18 @@ def test_fusion_by_hand():
         )
 
 
+@pytest.mark.rows("R001-037", "C25")
 def test_evidence_says_which_lane_where_and_how_much():
-    """R001-037, C25: sources are kept, a lane's own scores are carried along and never added up."""
+    """Sources are kept, a lane's own scores are carried along and never added up."""
     fused = fuse({"meaning": ranking("a", "b"), "words": ranking("b")}, BOTH, 60)
     evidence = {each.passage.path: each.evidence for each in fused}
     assert evidence["b"] == (Evidence("meaning", 2, 99.0), Evidence("words", 1, 100.0))
     assert evidence["a"] == (Evidence("meaning", 1, 100.0),)
 
 
+@pytest.mark.rows("C25")
 def test_a_lanes_own_scores_do_not_matter():
-    """C25: ranks alone."""
+    """Ranks alone."""
     small = {
         "meaning": [(passage("a"), 0.9), (passage("b"), 0.8)],
         "words": [(passage("b"), 1.0)],
@@ -92,8 +95,8 @@ def test_a_lanes_own_scores_do_not_matter():
     ]
 
 
+@pytest.mark.rows("R002-018", "R002-177", "R002-178", "R002-180")
 def test_weights_and_k():
-    """R002-018, R002-177, R002-178, R002-180."""
     rankings = {"meaning": ranking("a", "b"), "words": ranking("b", "a")}
     assert order(fuse(rankings, {"meaning": 2.0, "words": 1.0}, 60)) == ["a", "b"]
     assert order(fuse(rankings, {"meaning": 1.0, "words": 2.0}, 60)) == ["b", "a"]
@@ -102,8 +105,9 @@ def test_weights_and_k():
     assert best.score == pytest.approx((2 / 2 + 1 / 3) / (3 / 2))
 
 
+@pytest.mark.rows("C50")
 def test_first_in_every_lane_is_one_whatever_the_lanes():
-    """C50: confidence does not depend on the number of lanes, their weights or k."""
+    """Confidence does not depend on the number of lanes, their weights or k."""
     for weights in (BOTH, {"meaning": 3.0, "words": 0.1}):
         for k in (1, 60, 1000):
             for lanes in (("meaning",), ("words",), ("meaning", "words")):
@@ -131,8 +135,10 @@ def scored(*scores: float) -> list[tuple[Passage, float]]:
     return [(passage(f"{at:03}"), score) for at, score in enumerate(scores)]
 
 
+@pytest.mark.rows("C28")
 def test_a_standing_by_hand():
-    """C28: the best of a lane is 1, its fiftieth a fifth, halfway is the root of that; so is what follows."""
+    """The best of a lane is 1, its fiftieth a fifth, halfway is the root of that; so is what
+    follows."""
     cosines = [0.8, 0.7, *[0.6] * 47, 0.4, 0.3, 0.2]
     assert len(cosines) == 52
     expected = [1.0, 0.2**0.25, *[0.2**0.5] * 47, 0.2, 0.2, 0.2]
@@ -163,8 +169,9 @@ def test_scores_that_hardly_differ_are_not_pulled_apart():
     assert standings("words", [0.0, 0.0]) == [1.0, 1.0]
 
 
+@pytest.mark.rows("C25", "C28")
 def test_fusion_with_standings_by_hand():
-    """C25, C28: weight x worth x standing / (k + rank)."""
+    """Weight x worth x standing / (k + rank)."""
     sources = Sources(by_score=True, worth={"words": 0.5})
     rankings = {
         "meaning": scored(0.9, 0.8, 0.5),
@@ -185,8 +192,9 @@ def test_fusion_with_standings_by_hand():
     )
 
 
+@pytest.mark.rows("R001-055", "C28")
 def test_a_link_vouches_as_far_as_it_got_whatever_the_lane_is_worth():
-    """R001-055, C28: the graph's factor."""
+    """The graph's factor."""
     rankings = {"links": scored(1.4, 0.5)}
     sources = Sources(by_score=True, worth={"links": 1.2})
     assert [
@@ -246,8 +254,9 @@ def worth_of_words(
     return found.worth["words"]
 
 
+@pytest.mark.rows("C28")
 def test_the_worth_of_the_words_lane_by_hand():
-    """C28: e to the 1.6 x (gap - 0.4) + 0.8 x (agreement - 0.5), times what it is worth as it is."""
+    """E to the 1.6 x (gap - 0.4) + 0.8 x (agreement - 0.5), times what it is worth as it is."""
     words = scored(
         10.0, 10.0, 10.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0, 6.0, 1.0
     )  # the tenth is 0.4 behind
@@ -352,10 +361,11 @@ PATHS = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10)
 WEIGHTS = st.sampled_from([0.25, 1.0, 2.0])
 
 
+@pytest.mark.rows("R001-037")
 @LAW
 @given(PATHS, PATHS, WEIGHTS, WEIGHTS, st.integers(1, 100))
 def test_fusion_against_exact_arithmetic(meaning, words, heavy, light, k):
-    """R001-037: with fractions, so that nothing is lost to rounding."""
+    """With fractions, so that nothing is lost to rounding."""
     weights = {"meaning": heavy, "words": light}
     fused = fuse({"meaning": ranking(*meaning), "words": ranking(*words)}, weights, k)
     exact: Counter[str] = Counter()
@@ -384,6 +394,7 @@ SCORED = [
 ]
 
 
+@pytest.mark.rows("R000-020", "R002-136..140", "R002-143")
 @pytest.mark.parametrize(
     ("least", "kept"),
     [
@@ -395,20 +406,21 @@ SCORED = [
     ],
 )
 def test_threshold(least, kept):
-    """R000-020, R002-136..140, R002-143: at least the score, and maybe nothing."""
+    """At least the score, and maybe nothing."""
     assert order(above_threshold(SCORED, least)) == list(kept)
 
 
+@pytest.mark.rows("R002-138")
 def test_threshold_of_nothing():
-    """R002-138."""
     assert above_threshold([], 0.5) == []
 
 
 # --- Same text ---------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-093", "C73")
 def test_the_best_of_equal_texts_stays():
-    """R002-093, C73: white space does not make a difference, anything else does."""
+    """White space does not make a difference, anything else does."""
     candidates = [
         candidate("a", 0.9, content="other"),
         candidate("b", 0.8, content="same text"),
@@ -420,10 +432,11 @@ def test_the_best_of_equal_texts_stays():
     assert without_same_text([]) == []
 
 
+@pytest.mark.rows("C73")
 @LAW
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 3)), max_size=12))
 def test_same_text_against_the_naive_way(rows):
-    """C73: keep a candidate unless an earlier one has its words."""
+    """Keep a candidate unless an earlier one has its words."""
     candidates = [
         candidate(f"p{at}", 1.0, content=" " * blanks + text)
         for at, (text, blanks) in enumerate(rows)
@@ -441,6 +454,7 @@ def test_same_text_against_the_naive_way(rows):
 CROWD = [candidate(path, 1.0 - at / 10, at) for at, path in enumerate("aabacb")]
 
 
+@pytest.mark.rows("R000-021", "R002-099", "R002-103", "R002-104", "C41")
 @pytest.mark.parametrize(
     ("most", "kept"),
     [
@@ -453,12 +467,12 @@ CROWD = [candidate(path, 1.0 - at / 10, at) for at, path in enumerate("aabacb")]
     ],
 )
 def test_per_document(most, kept):
-    """R000-021, R002-099, R002-103, R002-104, C41: the highest of each document; 0 is no limit."""
+    """The highest of each document; 0 is no limit."""
     assert "".join(order(limited_per_document(CROWD, most))) == kept
 
 
+@pytest.mark.rows("R002-099")
 def test_per_document_keeps_the_highest():
-    """R002-099."""
     kept = limited_per_document(CROWD, 1)
     assert [each.passage.ordinal for each in kept] == [0, 2, 4]
 
@@ -466,6 +480,7 @@ def test_per_document_keeps_the_highest():
 # --- Archive ---------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R001-035", "R001-047", "R001-048", "R001-054", "C24")
 @pytest.mark.parametrize(
     ("path", "factor"),
     [
@@ -481,12 +496,13 @@ def test_per_document_keeps_the_highest():
     ],
 )
 def test_one_penalty_and_the_smallest(path, factor):
-    """R001-035, R001-047, R001-048, R001-054, C24: by path segment and suffix, never both at once."""
+    """By path segment and suffix, never both at once."""
     assert ArchivePenalty.of(ArchiveSettings()).factor(path) == factor
 
 
+@pytest.mark.rows("R001-049", "C25")
 def test_the_penalty_changes_the_order_and_says_so():
-    """R001-049, C25: applied to the fused score, sorted again."""
+    """Applied to the fused score, sorted again."""
     stage, ask = (
         STAGES["archive"],
         Question("x", archive=ArchivePenalty.of(ArchiveSettings())),
@@ -550,10 +566,11 @@ by_letters = Means(
 )
 
 
+@pytest.mark.rows("R002-186..188")
 @LAW
 @given(ROWS, ROWS, QUESTIONS)
 def test_invariants(meaning, words, question):
-    """R002-186..188, requirements part 2, suite 5: for every combination of stages and settings."""
+    """.188, requirements part 2, suite 5: for every combination of stages and settings."""
     texts = {row[:2]: row[2] for row in (*words, *meaning)}
     rankings = {
         lane: [
@@ -597,10 +614,23 @@ def test_invariants(meaning, words, question):
         assert len(kept) == len(set(kept))
 
 
+@pytest.mark.rows(
+    "C46",
+    "C53",
+    "R000-015",
+    "R002-098",
+    "R002-100",
+    "R002-141",
+    "R002-154",
+    "R002-159",
+    "R002-160",
+    "R002-168",
+    "R002-170",
+    "R002-171",
+)
 def test_the_order_of_the_stages():
-    """C46, C53, R000-015, R002-098, R002-100, R002-141, R002-154, R002-159, R002-160, R002-168,
-    R002-170, R002-171 (as C46 settled it): boosts, calibration, threshold, the same said twice (the cheap
-    stages first), limits, parents, cut."""
+    """Boosts, calibration, threshold, the same said twice (the cheap stages first), limits,
+    parents, cut. (as C46 settled it)"""
     assert list(STAGES) == [
         "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
         "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
@@ -631,6 +661,7 @@ def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     }
 
 
+@pytest.mark.rows("R002-044", "R002-045", "R002-046", "R002-047")
 @pytest.mark.parametrize(
     ("text", "lane", "factor"),
     [
@@ -640,7 +671,7 @@ def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     ],
 )
 def test_the_type_of_a_question_weighs_its_lane(text, lane, factor):
-    """R002-044, R002-045, R002-046, R002-047: times what was configured, and only where it is asked for."""
+    """Times what was configured, and only where it is asked for."""
     own = {"meaning": 2.0, "words": 3.0, "code": 4.0, "links": 5.0}
     plain = SearchSettings(
         semantic_weight=2, keyword_weight=3, code_search_weight=4, graph_weight=5
@@ -653,8 +684,8 @@ def test_the_type_of_a_question_weighs_its_lane(text, lane, factor):
     assert after == before | {lane: before[lane] * factor}
 
 
+@pytest.mark.rows("R002-046")
 def test_a_lane_that_is_off_stays_off():
-    """R002-046."""
     weighed = SearchSettings(adaptive_weights_enabled=True, graph_weight=0)
     assert active_lanes(Question("the guide", max_hops=1, settings=weighed), False) == {
         "words": 1.0
@@ -664,18 +695,21 @@ def test_a_lane_that_is_off_stays_off():
     ]  # fmt: skip
 
 
+@pytest.mark.rows("X2")
 @pytest.mark.parametrize(("limit", "depth"), [(1, 50), (5, 50), (13, 52), (100, 400)])
 def test_how_deep_at_first(limit, depth):
-    """X2: four times the limit, and at least as many as a lane's scores need to be judged by (`REACH`)."""
+    """Four times the limit, and at least as many as a lane's scores need to be judged by
+    (`REACH`)."""
     assert first_depth(limit) == depth
 
 
 # --- Through a corpus --------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R001-056", "X2")
 @pytest.mark.parametrize("limit", [5, 20, 40])
 def test_first_many_then_the_best_of_them(limit, corpus_of):
-    """R001-056, X2: each lane gives three times the limit and more; fusion by rank and boosts decide then."""
+    """Each lane gives three times the limit and more; fusion by rank and boosts decide then."""
     files = {f"{n:03}.md": f"alpha {'beta ' * n}" for n in range(200)}
     found = corpus_of(files, **RANKS_ALONE, search__recency_profile="code").search(
         "alpha beta", limit=limit
@@ -691,8 +725,9 @@ def test_first_many_then_the_best_of_them(limit, corpus_of):
         assert result.raw_score == pytest.approx(sums)
 
 
+@pytest.mark.rows("C04", "C26", "C83")
 def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
-    """C04, C26, C83: asking deeper until the answer is full or nothing is left."""
+    """Asking deeper until the answer is full or nothing is left."""
     copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
     others = {
         f"other{number}.md": f"alpha number{number} and some more words of its own"
@@ -704,8 +739,9 @@ def test_the_limit_is_filled_however_many_copies_stand_above(corpus_of):
     assert found.stats["after_content_dedup"] == 5
 
 
+@pytest.mark.rows("R004-004")
 def test_no_lane_is_asked_again_once_the_answer_is_full(corpus_of):
-    """R004-004: what the stages left is counted after each look, and it ends where there is enough."""
+    """What the stages left is counted after each look, and it ends where there is enough."""
     copies = {f"copy{number:03}.md": "alpha alpha alpha" for number in range(150)}
     others = {
         f"other{number}.md": f"alpha number{number} and some words of its own"
@@ -720,8 +756,9 @@ def test_no_lane_is_asked_again_once_the_answer_is_full(corpus_of):
     )
 
 
+@pytest.mark.rows("R000-054", "C15", "C83")
 def test_one_per_document_fills_the_limit(corpus_of):
-    """R000-054, C15, C83: a long document that takes all the first places does not shorten the answer."""
+    """A long document that takes all the first places does not shorten the answer."""
     book = "".join(
         f"# Alpha {number}\n\n{'alpha ' * 40}{number}\n\n" for number in range(120)
     )
@@ -733,8 +770,9 @@ def test_one_per_document_fills_the_limit(corpus_of):
     ]
 
 
+@pytest.mark.rows("R002-139")
 def test_an_answer_that_the_threshold_cut_is_final(corpus_of):
-    """R002-139: and it is what it would be with all ranks looked at."""
+    """It is what it would be with all ranks looked at."""
     corpus = corpus_of(
         {f"f{number:03}.md": f"alpha {'beta ' * number}" for number in range(100)}
     )
@@ -749,8 +787,9 @@ def test_an_answer_that_the_threshold_cut_is_final(corpus_of):
     assert corpus.search("alpha", limit=12, min_score=1.0).results == ()
 
 
+@pytest.mark.rows("R000-037", "R000-058", "R002-101", "R002-102", "C44")
 def test_the_funnel_of_an_answer(corpus_of):
-    """R000-037, R000-058, R002-101, R002-102, C44: the counts only fall, and kept out is not counted."""
+    """The counts only fall, and kept out is not counted."""
     files = {f"f{number}.md": "alpha same" for number in range(6)} | {
         "g.md": "alpha",
         "h.md": "alpha too",

@@ -202,10 +202,11 @@ def test_every_source_sets_every_key(name, source, tmp_path):
         assert sources.read() == value
 
 
+@pytest.mark.rows("C35")
 @pytest.mark.parametrize(("weaker", "stronger"), list(itertools.pairwise(ORDER)))
 @pytest.mark.parametrize("name", all_keys())
 def test_precedence(name, weaker, stronger, tmp_path):
-    """C35: the command line over the environment, over the project's file, over the user's."""
+    """The command line over the environment, over the project's file, over the user's."""
     if name in REFUSED_TO_PROJECTS and stronger in ("pyproject", "project"):
         return
     one, two = two_values(name)
@@ -219,8 +220,9 @@ def test_precedence(name, weaker, stronger, tmp_path):
         assert sources.read() == high
 
 
+@pytest.mark.rows("C35")
 def test_sources_are_laid_over_each_other_key_by_key(tmp_path):
-    """C35: a stronger file replaces the keys it names, not the whole of a weaker one."""
+    """A stronger file replaces the keys it names, not the whole of a weaker one."""
     sources = Sources(tmp_path, "search.limit")
     sources.user(7)
     (sources.root / "tamis.toml").write_text(
@@ -256,6 +258,7 @@ def test_where_the_users_file_is(environment, expected):
     assert user_file(environment) == Path(expected)
 
 
+@pytest.mark.rows("R001-057..060")
 @pytest.mark.parametrize(
     ("variable", "value", "key", "expected"),
     [
@@ -269,7 +272,7 @@ def test_where_the_users_file_is(environment, expected):
     ],
 )  # fmt: skip
 def test_names_that_the_seeds_gave(variable, value, key, expected, tmp_path):
-    """R001-057..060: the variables keep their names."""
+    """The variables keep their names."""
     assert variable in ENVIRONMENT_NAMES
     assert (
         value_of(load(tmp_path, {}, {"HOME": "/nonexistent", variable: value}), key)
@@ -474,9 +477,20 @@ def test_every_key_says_what_it_is():
                 assert key.metadata["doc"].endswith("."), f"{section.name}.{key.name}"
 
 
+@pytest.mark.rows(
+    "R002-097",
+    "R002-105..107",
+    "R002-148",
+    "R002-149",
+    "R002-177..182",
+    "R002-192",
+    "C40",
+    "C41",
+    "C43",
+    "C49",
+)
 def test_the_seeds_defaults():
-    """R002-097, R002-105..107, R002-148, R002-149, R002-177..182, R002-192, C40, C41, C43, C49: every
-    key of the seeds has their name and their value, where they agree on one."""
+    """Every key of the seeds has their name and their value, where they agree on one."""
     defaults = Settings().search
     seeds = {
         "semantic_weight": 1.0, "keyword_weight": 1.0, "recency_bias": 0.5, "rrf_k_constant": 60,
@@ -505,12 +519,22 @@ def experiment(
     return register
 
 
+@pytest.mark.rows(
+    "R001-033",
+    "R001-047",
+    "R001-048",
+    "R001-057..060",
+    "R002-104",
+    "R002-130",
+    "R002-177",
+    "R002-178",
+    "R002-180",
+)
 @pytest.mark.parametrize("name", [*all_keys(), "workspaces"])
 def test_every_key_changes_an_outcome(name, corpus_of, tmp_path):
     """Requirements part 2, suite 6: no key without an experiment that shows what it does.
 
-    R001-033, R001-047, R001-048, R001-057..060, R002-104, R002-130, R002-177, R002-178, R002-180.
-    """
+    ."""
     assert name in EXPERIMENTS, f"{name} has no experiment: add one, or drop the key"
     EXPERIMENTS[name](corpus_of, tmp_path)
 

@@ -30,8 +30,9 @@ def of(root: Path = Path("/"), **flags: object) -> Synonyms:
 # --- Tables ------------------------------------------------------------------------------
 
 
+@pytest.mark.rows("R002-062", "R002-063")
 def test_synonym_expansion_basic():
-    """R002-062, R002-063: 'authenticate user' gets synonyms."""
+    """'authenticate user' gets synonyms."""
     assert of(synonyms="software").words("authenticate user") == (
         "auth",
         "login",
@@ -41,14 +42,15 @@ def test_synonym_expansion_basic():
     assert "authentication" in of(synonyms="software").words("auth")
 
 
+@pytest.mark.rows("R002-063")
 def test_synonym_expansion_no_matches():
-    """R002-063."""
     assert of(synonyms="software").words("zebra of the savannah") == ()
     assert of(synonyms="software").words("") == ()
 
 
+@pytest.mark.rows("R002-064")
 def test_off_is_off():
-    """R002-064: optional."""
+    """Optional."""
     assert of() is NO_SYNONYMS
     assert of(synonyms="software", synonym_weight=0.0) is NO_SYNONYMS
     assert NO_SYNONYMS.words("auth config db") == ()
@@ -86,8 +88,9 @@ def test_a_table_is_read_line_by_line():
     assert groups[("databas",)] == ("db", "data base")
 
 
+@pytest.mark.rows("R002-064")
 def test_a_users_own_table_comes_first(tmp_path):
-    """R002-064: a file of one's own, without any network."""
+    """A file of one's own, without any network."""
     write_files(tmp_path, {"own.txt": "db, ledger\nzebra, quagga\n"})
     own = of(tmp_path, synonyms="software", synonyms_file="own.txt")
     assert own.words("db")[0] == "ledger"
@@ -172,8 +175,9 @@ def test_senses_come_in_order(dictionary, word, expected):
     assert list(dictionary.senses(word)) == expected
 
 
+@pytest.mark.rows("R002-061", "R002-064")
 def test_of_wordnet_two_words_of_the_first_two_senses(tmp_path):
-    """R002-061, R002-064: at most two, of the first two senses, in their order; underscores are blanks."""
+    """At most two, of the first two senses, in their order; underscores are blanks."""
     write_dictionary(tmp_path / "dict")
     both = of(tmp_path, synonyms="wordnet", wordnet_directory="dict")
     assert both.words("the beast!") == ("animal", "brute")

@@ -123,18 +123,21 @@ TEXTS = st.text(max_size=200) | st.text(
 )
 
 
+@pytest.mark.rows("R002-013", "R002-025", "C49")
 def test_stop_words_are_the_seeds():
-    """R002-013, R002-025, C49: the printed list, all ninety-odd words of it and no other."""
+    """The printed list, all ninety-odd words of it and no other."""
     assert set(SEED_STOP_WORDS) == STOP_WORDS
     assert len(SEED_STOP_WORDS) == len(STOP_WORDS)
 
 
+@pytest.mark.rows("R002-025")
 @pytest.mark.parametrize("word", SEED_STOP_WORDS)
 def test_a_stop_word_is_no_term_in_any_case(word):
-    """R002-025: stop words carry nothing."""
+    """Stop words carry nothing."""
     assert words(f"{word} {word.upper()} {word.title()}") == []
 
 
+@pytest.mark.rows("R002-013")
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
@@ -191,7 +194,7 @@ def test_a_stop_word_is_no_term_in_any_case(word):
     ],
 )
 def test_terms(text, terms):
-    """R002-013: stemmed, without stop words, and a letter alone is none."""
+    """Stemmed, without stop words, and a letter alone is none."""
     assert words(text) == terms
 
 
@@ -265,6 +268,7 @@ def test_threads_tokenize_alike():
     assert found == [expected] * 8
 
 
+@pytest.mark.rows("C73")
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -278,25 +282,27 @@ def test_threads_tokenize_alike():
     ],
 )
 def test_text_hash_sees_no_white_space_but_everything_else(one, other, same):
-    """C73: copies that differ in white space alone are the same text; case is a difference."""
+    """Copies that differ in white space alone are the same text; case is a difference."""
     assert (text_hash(one) == text_hash(other)) is same
 
 
+@pytest.mark.rows("C73")
 def test_text_hash_is_blake2b():
-    """C73: no MD5, so it works where that is switched off."""
+    """No MD5, so it works where that is switched off."""
     assert text_hash(" a\n b ") == hashlib.blake2b(b"a b", digest_size=16).digest()
     assert (
         content_hash(b" a\n b ") == hashlib.blake2b(b" a\n b ", digest_size=16).digest()
     )
 
 
+@pytest.mark.rows("C73")
 @LAW
 @given(TEXTS, st.sampled_from([" ", "\n", "\t ", "\r\n"]))
 def test_text_hash_law(text, blank):
-    """C73."""
     assert text_hash(blank.join(text.split()) + blank) == text_hash(text)
 
 
+@pytest.mark.rows("C102", "X3")
 @pytest.mark.parametrize(
     ("written", "name"),
     [
@@ -305,7 +311,7 @@ def test_text_hash_law(text, blank):
     ],
 )  # fmt: skip
 def test_tag_names(written, name):
-    """C102, X3: tags compare without case, and without the sign that notes write before them."""
+    """Tags compare without case, and without the sign that notes write before them."""
     assert tag_name(written) == name
 
 

@@ -73,8 +73,9 @@ def test_order_is_by_name_folder_by_folder(tmp_path):
     ]
 
 
+@pytest.mark.rows("R001-023", "C19")
 def test_an_ignored_folder_is_one_entry(tmp_path):
-    """R001-023, C19: pruned, not visited."""
+    """Pruned, not visited."""
     write_files(
         tmp_path, {"node_modules/a/b.md": "x", "node_modules/c.md": "x", "keep.md": "x"}
     )
@@ -95,9 +96,10 @@ def test_an_ignored_folder_is_one_entry(tmp_path):
     assert details["node_modules/"].startswith("node_modules/ (defaults")
 
 
+@pytest.mark.rows("R001-014")
 @pytest.mark.parametrize("name", [".git", ".svn", ".hg", ".jj", ".bzr"])
 def test_version_control_is_never_walked(name, tmp_path):
-    """R001-014: not even when every rule is switched off or asks for it."""
+    """Not even when every rule is switched off or asks for it."""
     write_files(
         tmp_path,
         {
@@ -121,8 +123,9 @@ def test_our_own_folder_is_never_walked_and_never_mentioned(tmp_path):
     assert [item.path for item in items] == ["a.md"]
 
 
+@pytest.mark.rows("C12")
 def test_links_are_never_followed(tmp_path):
-    """C12: what a link inside shows is there already; what one outside shows is not ours."""
+    """What a link inside shows is there already; what one outside shows is not ours."""
     root = write_files(tmp_path / "root", {"a.md": "x", "folder/b.md": "x"})
     outside = write_files(tmp_path / "outside", {"secret.md": "secret"})
     beside = write_files(tmp_path / "root2", {"near.md": "x"})
@@ -170,8 +173,9 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path):
     }
 
 
+@pytest.mark.rows("R000-074")
 def test_names_that_are_no_text(tmp_path):
-    """R000-074: shown so that somebody finds them, not indexed, no crash."""
+    """Shown so that somebody finds them, not indexed, no crash."""
     raw = os.fsencode(tmp_path)
     try:
         Path(os.fsdecode(raw + b"/bad\xff.md")).write_text("x")
@@ -282,8 +286,9 @@ def test_a_folder_that_vanishes_under_way(tmp_path):
     ]
 
 
+@pytest.mark.rows("R001-020")
 def test_an_ignore_file_that_cannot_be_used_is_said_once(tmp_path):
-    """R001-020: no bad ignore file is a silence, wherever in the tree it stands."""
+    """No bad ignore file is a silence, wherever in the tree it stands."""
     root = write_files(
         tmp_path / "root", {"docs/a.md": "x", "docs/deep/b.md": "x", "c.md": "x"}
     )

@@ -20,6 +20,7 @@ CODE = "".join(
 )
 
 
+@pytest.mark.rows("X7")
 @pytest.mark.parametrize(
     ("path", "kind", "language"),
     [
@@ -38,7 +39,7 @@ CODE = "".join(
     ],
 )
 def test_kind_and_language(path, kind, language):
-    """X7: the chunk types, by the file's kind."""
+    """The chunk types, by the file's kind."""
     (chunk,) = window_passages(path, "text\n", DEFAULT).chunks
     assert (chunk.chunk_type, chunk.language, chunk.header_path) == (kind, language, "")
 
