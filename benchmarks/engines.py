@@ -30,8 +30,8 @@ from scipy.stats import kendalltau
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import clusters
-from conftest import test_settings
+from support import clusters
+from support.corpora import test_settings
 from tamis.corpus import Corpus
 from tamis.index.migrate import copy
 from tamis.index.qdrant import points as p

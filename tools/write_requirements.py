@@ -1,8 +1,9 @@
 """Print docs/requirements.md: which rows hold, by the row ids that tests carry, and what became of the rest.
 
-A test proves a row when its marker names it: `@pytest.mark.rows("R000-036", "R002-038..043")`. tools/rows.tsv has every row's text. What no test can show (a measure, a decision against
-a row, a page of the docs) is settled by a line in tools/settled.tsv: the row, how, where, and what
-was measured or decided. A place is a path, with `#` and a heading where it is a page.
+A test proves a row when its marker names it: `@pytest.mark.rows("R000-036", "R002-038..043")`.
+tools/rows.tsv has every row's text. What no test can show (a measure, a decision against a row,
+a page of the docs) is settled by a line in tools/settled.tsv: the row, how, where, and what was
+measured or decided. A place is a path, with `#` and a heading where it is a page.
 
     python tools/write_requirements.py > docs/requirements.md
 """
@@ -56,7 +57,10 @@ def proofs() -> dict[str, list[str]]:
 def markers(test: ast.FunctionDef) -> Iterator[str]:
     """Yield what the test's `rows` markers name."""
     for decorator in test.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.rows":
+        if (
+            isinstance(decorator, ast.Call)
+            and ast.unparse(decorator.func) == "pytest.mark.rows"
+        ):
             yield from (ast.literal_eval(argument) for argument in decorator.args)
 
 

@@ -3,7 +3,8 @@
 from urllib.parse import quote
 
 import pytest
-from chromium import browser, opened, started
+
+from support.chromium import browser, opened, started
 
 pytestmark = pytest.mark.slow
 

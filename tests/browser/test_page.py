@@ -5,10 +5,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from chromium import FILES, browser, opened, shop, started, started_over, violations
 from playwright.sync_api import Error, Page, expect
 
-from conftest import write_files
+from support.chromium import (
+    FILES,
+    browser,
+    opened,
+    shop,
+    started,
+    started_over,
+    violations,
+)
+from support.corpora import write_files
 
 pytestmark = pytest.mark.slow
 
@@ -432,7 +440,7 @@ def test_the_server_is_gone(opened):
 
 def test_indexing_is_shown_and_what_is_new_appears(opened, tmp_path):
     """Files that come while the page is open: a bar, and then the answer, without a click."""
-    from installed import pages, serving
+    from support.installed import pages, serving
 
     root = write_files(tmp_path / "notes", {"a.md": "# A\n\nfirst zebra\n"})
     with serving(*pages(root)) as address:

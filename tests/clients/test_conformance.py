@@ -4,8 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from installed import HERE, indexed, mcp, run, serving
-from outcomes import REVISIONS, Expected, Found, expected, read_results, surprises
+
+from support.installed import HERE, indexed, mcp, run, serving
+from support.outcomes import (
+    REVISIONS,
+    Expected,
+    Found,
+    expected,
+    read_results,
+    surprises,
+)
 
 SERVERS = ("tamis", "fixture")
 

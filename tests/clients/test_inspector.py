@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installed import indexed, mcp, run, serving
+
+from support.installed import indexed, mcp, run, serving
 
 ERAS = ("legacy", "modern")  # 2025-11-25 with its handshake, 2026-07-28 without
 TOOLS = [

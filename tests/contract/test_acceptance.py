@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conftest import open_corpus, write_files
-from judged import DOCUMENTS, SET, documents, judgements, questions
+from support.corpora import open_corpus, write_files
+from support.judged import DOCUMENTS, SET, documents, judgements, questions
 from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.corpus import Corpus

@@ -5,9 +5,9 @@ import json
 import click
 import pytest
 
-from served import answer as answer_of
-from served import text
-from sites import site_of
+from support.served import answer as answer_of
+from support.served import text
+from support.sites import site_of
 from tamis.cli.main import main
 from tamis.cli.render import answer
 from tamis.model import Place

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conftest import open_corpus, write_files
-from conftest import test_settings as settings_of
+from support.corpora import open_corpus, write_files
+from support.corpora import test_settings as settings_of
 from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory

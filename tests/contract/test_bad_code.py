@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from conftest import test_settings, write_files
+from support.corpora import test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.model import Report
 

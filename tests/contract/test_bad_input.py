@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tamis.index.build
-from conftest import test_settings, write_files
+from support.corpora import test_settings, write_files
 from tamis.cli.main import main
 from tamis.corpus import Corpus
 from tamis.errors import StorageFault

@@ -12,11 +12,11 @@ from urllib.request import urlopen
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from installed import pages, serving
 
-import clusters
-from conftest import open_corpus, test_settings, write_files
-from fake_qdrant import FakeQdrant, Fault, Request, fake_qdrant
+from support import clusters
+from support.corpora import open_corpus, test_settings, write_files
+from support.fake_qdrant import FakeQdrant, Fault, Request, fake_qdrant
+from support.installed import pages, serving
 from tamis.cli.main import cli
 from tamis.corpus import Corpus
 from tamis.errors import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import open_corpus, open_in_steps, test_settings, write_files
-from naive import naive_snapshot
+from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.naive import naive_snapshot
 from tamis.corpus import Corpus
 from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import load_benchmark, open_corpus, write_files
+from support.corpora import load_benchmark, open_corpus, write_files
 from tamis.failpoints import POINTS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import open_corpus, open_in_steps, test_settings, words_first, write_files
+from support.corpora import (
+    open_corpus,
+    open_in_steps,
+    test_settings,
+    words_first,
+    write_files,
+)
 from tamis.cli.main import main
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import IndexDamaged, ModelFault, StorageFault
@@ -941,7 +947,7 @@ def test_a_glance_at_the_lock_keeps_no_writer_out(corpus):
 BUSY = """
 import sys, random, pathlib
 sys.path.insert(0, sys.argv[2])
-from conftest import open_corpus, write_files, words_first
+from support.corpora import open_corpus, write_files, words_first
 root = pathlib.Path(sys.argv[1])
 dice = random.Random(1)
 print("writing", flush=True)

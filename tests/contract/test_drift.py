@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from conftest import open_corpus, test_settings, write_files
+from support.corpora import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
 from tamis.index.changes import Drift
 from tamis.model import Skipped

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import clusters
-from conftest import open_corpus, open_in_steps, test_settings, write_files
-from naive import NaiveSnapshot, lets_through, naive_snapshot
+from support import clusters
+from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.naive import NaiveSnapshot, lets_through, naive_snapshot
 from tamis.corpus import Corpus
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.arrays import map_arrays

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from conftest import open_corpus, write_files
-from conftest import test_settings as settings_of
+from support.corpora import open_corpus, write_files
+from support.corpora import test_settings as settings_of
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, UsageError
 from tamis.model import Found

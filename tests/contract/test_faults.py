@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from conftest import open_corpus, test_settings, write_files
+from support.corpora import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
 from tamis.errors import IndexMissing, StorageFault
 from tamis.index.embedded import database

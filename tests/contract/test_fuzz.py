@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import load_benchmark
+from support.corpora import load_benchmark
 
 
 @pytest.fixture(scope="module")

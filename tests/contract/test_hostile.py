@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import open_corpus, test_settings, write_files
-from served import desk_of, fault, text, with_client
+from support.corpora import open_corpus, test_settings, write_files
+from support.served import desk_of, fault, text, with_client
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import BadSetting, StorageFault
@@ -374,7 +374,7 @@ def test_everything_that_is_made_is_private(tmp_path):
     elsewhere.mkdir(mode=0o755)
     script = (
         "import os, sys; os.umask(0); from tamis.cli.main import main\n"
-        "import tamis.models.embedders, tamis.models.hashing as hashing\n"
+        "import tamis.models.loading, tamis.models.hashing as hashing\n"
         "hashing.HashingEmbedder.name = 'granite'\n"
         "tamis.models.loading.load_embedder = lambda *_: hashing.HashingEmbedder()\n"
         "main(sys.argv[1:])"

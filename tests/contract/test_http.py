@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp import Client
 
-from conftest import write_files
-from served import FILES, desk_of
-from sites import API, Site, site_of, site_over
+from support.corpora import write_files
+from support.served import FILES, desk_of
+from support.sites import API, Site, site_of, site_over
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
 from tamis.server.api import OPERATIONS, openapi

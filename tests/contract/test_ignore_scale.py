@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import open_corpus, write_files
-from conftest import test_settings as settings_of
+from support.corpora import open_corpus, write_files
+from support.corpora import test_settings as settings_of
 from tamis.cli.main import main
 from tamis.corpus import Corpus
 from tamis.index.dry_run import survey

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from conftest import test_settings, write_files
+from support.corpora import test_settings, write_files
 from tamis.corpus import Corpus
 
 PAGES = 20
 # Runs a command line in a child for each line it reads: [arguments, number of the text to stop at, threads].
 STARTER = """
 import json, os, sys, threading, time
-import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.embedders
+import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.loading
 from tamis.cli.main import main
 from tamis.models.hashing import HashingEmbedder
 tamis.index.build._AT_ONCE = -1  # words first, as in a large folder

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import open_corpus, open_in_steps, test_settings, write_files
-from naive import NaiveSnapshot, kept_ordinals, naive_snapshot, pruned
-from naive_links import folded
-from scripted import (
+from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.naive import NaiveSnapshot, kept_ordinals, naive_snapshot, pruned
+from support.naive_links import folded
+from support.scripted import (
     LINK_TYPES,
     as_file,
     document,

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import open_corpus, test_settings, words_first, write_files
-from served import answer, desk_of
+from support.corpora import open_corpus, test_settings, words_first, write_files
+from support.served import answer, desk_of
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import BadSetting, TooManyFiles

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from conftest import SHARED, open_corpus, write_files
-from naive_links import folded
-from scripted import as_file, document, oracle_of, parsing, scripted
+from support.corpora import SHARED, open_corpus, write_files
+from support.naive_links import folded
+from support.scripted import as_file, document, oracle_of, parsing, scripted
 from tamis.corpus import Corpus
 from tamis.index.protocol import Snapshot
 from tamis.model import Chunk, Document, FrontMatter, Link, LinkType

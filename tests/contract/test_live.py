@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import test_settings, words_first, write_files
+from support.corpora import test_settings, words_first, write_files
 from tamis.errors import StorageFault
 from tamis.index.embedded.lock import writer_lock
 from tamis.live.corpus import LiveCorpus

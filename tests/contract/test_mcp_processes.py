@@ -19,8 +19,8 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from conftest import open_corpus, write_files
-from served import ERAS, FILES, HELLO, LOCAL
+from support.corpora import open_corpus, write_files
+from support.served import ERAS, FILES, HELLO, LOCAL
 
 TAMIS = [sys.executable, "-c", "from tamis.cli.main import main; main()"]
 PATIENCE = 60  # seconds: machines that test are busy

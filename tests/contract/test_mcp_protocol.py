@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from mcp import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
-from conftest import write_files
-from served import (
+from support.corpora import write_files
+from support.served import (
     ERAS,
     FILES,
     HELLO,

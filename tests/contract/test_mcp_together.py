@@ -1,6 +1,6 @@
 """Several servers over one index, as several clients start them; at length in benchmarks/mcp_together.py."""
 
-from conftest import load_benchmark
+from support.corpora import load_benchmark
 
 
 def test_servers_share_an_index_while_files_change_and_one_is_killed(tmp_path):

@@ -9,9 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import write_files
-from served import FILES, answer, call, desk_of, desk_over, fault, ids, paths, text
-from sites import Site
+from support.corpora import write_files
+from support.served import (
+    FILES,
+    answer,
+    call,
+    desk_of,
+    desk_over,
+    fault,
+    ids,
+    paths,
+    text,
+)
+from support.sites import Site
 from tamis.cli.main import cli
 from tamis.corpus import Corpus, index_directory
 from tamis.server.tools import FILTERS, TOOLS

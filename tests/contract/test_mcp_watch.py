@@ -20,8 +20,8 @@ from test_mcp_processes import (
     start,
 )
 
-from conftest import test_settings, write_files
-from served import FILES, HELLO, answer, desk_of
+from support.corpora import test_settings, write_files
+from support.served import FILES, HELLO, answer, desk_of
 from tamis.corpus import Corpus
 from tamis.errors import StorageFault
 from tamis.index.embedded.lock import holder

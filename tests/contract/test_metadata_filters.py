@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import open_corpus, write_files
+from support.corpora import open_corpus, write_files
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, UsageError
 from tamis.model import Found

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import open_corpus, write_files
+from support.corpora import open_corpus, write_files
 from tamis.corpus import Corpus
 from tamis.query import filters as f
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import test_settings, write_files
+from support.corpora import test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.index.embedded import database
 from tamis.index.embedded.arrays import map_arrays
@@ -407,7 +407,7 @@ def test_an_index_that_was_never_finished_says_so(tmp_path):
 READER = """
 import json, pathlib, re, sys
 sys.path.insert(0, sys.argv[3])
-from conftest import test_settings
+from support.corpora import test_settings
 from tamis.corpus import Corpus
 root, stop = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 corpus = Corpus(root, root / ".tamis", test_settings(root))

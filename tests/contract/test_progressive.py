@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import open_corpus, test_settings, words_first, write_files
+from support.corpora import open_corpus, test_settings, words_first, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.index.embed_pending import wanted_first
 from tamis.index.embedded.writer import Waiting

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tamis
-from conftest import open_corpus, test_settings, write_files
+from support.corpora import open_corpus, test_settings, write_files
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import test_settings, words_first, write_files
+from support.corpora import test_settings, words_first, write_files
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import (

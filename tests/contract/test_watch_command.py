@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import test_settings, write_files
+from support.corpora import test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 
 CLI = "import sys; from tamis.cli.main import main; main(sys.argv[1:])"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import open_corpus, write_files
+from support.corpora import open_corpus, write_files
 from tamis.cli.main import main
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, UsageError

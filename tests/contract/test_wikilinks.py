@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from conftest import SHARED
+from support.corpora import SHARED
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document

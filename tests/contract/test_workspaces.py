@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import open_corpus, open_in_steps, write_files
-from conftest import test_settings as settings_of
+from support.corpora import open_corpus, open_in_steps, write_files
+from support.corpora import test_settings as settings_of
 from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.corpus import Corpus

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import open_corpus, write_files
-from judged import TOPICS, documents, judgements, questions, topic_of
+from support.corpora import open_corpus, write_files
+from support.judged import TOPICS, documents, judgements, questions, topic_of
 from tamis.settings import SearchSettings
 
 RANKINGS = Path(__file__).parent / "rankings"

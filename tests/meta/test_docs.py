@@ -10,7 +10,7 @@ import click
 import pytest
 
 import tamis
-from conftest import load_script, open_corpus, write_files
+from support.corpora import load_script, open_corpus, write_files
 from tamis.cli.main import cli
 from tamis.settings import ENVIRONMENT_NAMES, all_keys, environment_name
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write_files
+from support.corpora import write_files
 
 HEAVY = (
     "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",

@@ -4,13 +4,13 @@ For source in every language, for the same with parts taken out, doubled and mov
 """
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from support.sources import EXTENSION, SOURCES
 from tamis.ingest.code import chunks
 from tamis.ingest.code.chunks import code_parts
 from tamis.ingest.code.grammars import GRAMMARS
@@ -19,9 +19,6 @@ from tamis.ingest.read import Source
 from tamis.model import Chunk, Document
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import CODE_LANGUAGE
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
-from test_code import EXTENSION, SOURCES
 
 LAW = settings(
     deadline=None,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from conftest import SHARED
+from support.corpora import SHARED
 from tamis.ingest.documents.frontmatter import front_matter
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.parse import parse

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import open_corpus, test_settings, write_files
+from support.corpora import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.index.protocol import Edge
 from tamis.query.filters import EVERYTHING

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_rerank_law import Noise
 
-from conftest import open_corpus, test_settings, write_files
+from support.corpora import open_corpus, test_settings, write_files
+from support.scripted import Noise
 from tamis.corpus import Corpus
 from tamis.model import Found
 from tamis.search.stages import STAGES

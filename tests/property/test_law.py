@@ -22,9 +22,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import open_corpus, open_in_steps, test_settings, write_files
-from naive import kept_ordinals, lets_through, pruned, read_documents
-from scripted import parsing
+from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.naive import kept_ordinals, lets_through, pruned, read_documents
+from support.scripted import parsing
 from tamis.corpus import Corpus
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source

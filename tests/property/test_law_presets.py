@@ -26,9 +26,9 @@ from test_law import (
     pairs,
     questions,
 )
-from test_rerank_law import Noise
 
-from conftest import test_settings
+from support.corpora import test_settings
+from support.scripted import Noise
 from tamis.corpus import Corpus
 from tamis.model import Found
 from tamis.settings import PRESETS

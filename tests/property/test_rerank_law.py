@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import open_corpus, open_in_steps, write_files
+from support.corpora import open_corpus, open_in_steps, write_files
+from support.scripted import Noise
 from tamis.corpus import Corpus
 from tamis.model import Found
 from tamis.models.rerankers import load_reranker
@@ -41,18 +41,6 @@ FLAGS = {
     "chunking__max_chars": 100,
     "chunking__overlap_chars": 20,
 }
-
-
-class Noise:
-    """A number of its own for each question and text; some texts share one."""
-
-    name = "noise"
-
-    def scores(
-        self, query: str, passages: Sequence[str], seconds: float = 0.0
-    ) -> list[float]:
-        assert seconds == 0.0
-        return [crc32(f"{query}\0{passage}".encode()) % 7 - 3.0 for passage in passages]
 
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import load_benchmark, write_files, write_judged
+from support.corpora import load_benchmark, write_files, write_judged
 from tamis.measure.study import read_saved
 
 pytest.importorskip("bm25s", reason='bm25s is not installed: pip install -e ".[dev]"')

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import open_corpus, words_first, write_files
-from conftest import test_settings as settings_of
+from support.corpora import open_corpus, words_first, write_files
+from support.corpora import test_settings as settings_of
 from tamis.corpus import Corpus
 from tamis.errors import IndexMismatch
 from tamis.index.build import check_model, model_name

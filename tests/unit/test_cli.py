@@ -10,7 +10,7 @@ import click
 import pytest
 
 import tamis
-from conftest import write_files
+from support.corpora import write_files
 from tamis.cli.main import cli, main
 from tamis.configuration import load
 from tamis.search.stages import STAGES

@@ -5,8 +5,8 @@ import json
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from test_markdown import SIZES, check_law
 
+from support.chunks import SIZES, check_law
 from tamis.ingest.code.data import data_parts
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sites import site_of
+from support.sites import site_of
 
 PAGES = {
     "a.md": "---\naliases: [First Letter]\n---\n# A\n\nText.\n",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SHARED, write_files, write_judged
+from support.corpora import SHARED, write_files, write_judged
 from tamis.cli.main import main
 from tamis.errors import BadJudgedSet, BadSetting, UsageError
 from tamis.measure.evaluate import Way, ablations, evaluate, parse_way

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SHARED, load_benchmark, write_files, write_judged
+from support.corpora import SHARED, load_benchmark, write_files, write_judged
 
 fetch_code = load_benchmark("fetch_code")
 CODE = SHARED / "data" / "code"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import SHARED
+from support.corpora import SHARED
 from tamis.ingest.documents.frontmatter import front_matter
 from tamis.model import FrontMatter
 

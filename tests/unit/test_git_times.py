@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import open_corpus, test_settings, write_files
+from support.corpora import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.ingest import git_dates
 from tamis.ingest.parse import parse

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SHARED, as_lines, write_files, write_judged
+from support.corpora import SHARED, as_lines, write_files, write_judged
 from tamis.errors import BadJudgedSet, StorageFault
 from tamis.measure.judged import file_names, open_judged
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from conftest import open_corpus, write_files
-from judged import SET, TOPICS, documents, judgements, questions, topic_of
+from support.corpora import open_corpus, write_files
+from support.judged import SET, TOPICS, documents, judgements, questions, topic_of
 
 DOCUMENTS = documents()
 QUESTIONS = questions()

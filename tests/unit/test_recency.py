@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import open_corpus, write_files
+from support.corpora import open_corpus, write_files
 from tamis.search.extras.recency import code_tier, docs_tier, most_for_recency, recency
 from tamis.search.question import Question
 from tamis.settings import SearchSettings

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import write_files
+from support.corpora import write_files
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import cross_encoder
 from tamis.models.cross_encoder import CrossEncoder, load_minilm

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import RANKS_ALONE
+from support.corpora import RANKS_ALONE
 from tamis.model import Candidate, Evidence, Passage
 from tamis.search.boosts import ArchivePenalty
 from tamis.search.dedup import above_threshold, limited_per_document, without_same_text

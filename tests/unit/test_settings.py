@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import served
-from conftest import RANKS_ALONE, write_files
-from conftest import test_settings as settings_of
-from fake_qdrant import FakeQdrant, fake_qdrant
-from sites import Site
+from support import served
+from support.corpora import RANKS_ALONE, write_files
+from support.corpora import test_settings as settings_of
+from support.fake_qdrant import FakeQdrant, fake_qdrant
+from support.sites import Site
 from tamis.configuration import load, user_file
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import (

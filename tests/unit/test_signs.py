@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write_files
+from support.corpora import write_files
 from tamis.gitignore.repository import repository_files
 from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.ingest.walk import folders

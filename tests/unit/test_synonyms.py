@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write_files
+from support.corpora import write_files
 from tamis.errors import BadSetting
 from tamis.search.extras.synonyms import (
     NO_SYNONYMS,

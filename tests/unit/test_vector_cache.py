@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import test_settings, write_files
+from support.corpora import test_settings, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.models.cache import CachedEmbedder, VectorCache, cache_folder, key_of
 from tamis.models.hashing import HashingEmbedder

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import write_files
+from support.corpora import write_files
 from tamis.errors import BadFolder
 from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.ingest.walk import Entry, checked_root, stamps, walk

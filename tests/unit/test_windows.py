@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_markdown import SIZES, check_law
 
+from support.chunks import SIZES, check_law
 from tamis.ingest.parse import parse, window_passages
 from tamis.ingest.read import Source
 from tamis.settings import ChunkingSettings

@@ -139,7 +139,8 @@ def _of(model: Any, body: Any) -> Any:
 
 
 def _filter(body: Any) -> models.Filter:
-    return _of(models.Filter, body)
+    read: models.Filter = _of(models.Filter, body)
+    return read
 
 
 def _create(client: QdrantClient, name: str, body: Any) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from conftest import Files
-from served import FILES, desk_of, desk_over
+from support.corpora import Files
+from support.served import FILES, desk_of, desk_over
 from tamis.server.http import Front, application
 from tamis.server.mcp import Desk
 
@@ -59,9 +59,9 @@ class Site:
         return told
 
 
-def site_of(folder: Path, files: Files = FILES, **flags: object) -> Site:
+def site_of(folder: Path, files: Files = FILES, **flags: Any) -> Site:
     return Site(desk_of(folder, files, **flags))
 
 
-def site_over(*roots: Path, **flags: object) -> Site:
+def site_over(*roots: Path, **flags: Any) -> Site:
     return Site(desk_over(*roots, **flags))

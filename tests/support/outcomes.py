@@ -77,7 +77,7 @@ def _found(checks: list[dict[str, Any]]) -> Found:
 @cache
 def outcomes() -> dict[str, Any]:
     """outcomes.yaml: server, outcome, groups of scenarios with one reason."""
-    text = Path(__file__).with_name("outcomes.yaml").read_text("utf-8")
+    text = (Path(__file__).parents[1] / "clients" / "outcomes.yaml").read_text("utf-8")
     loaded: dict[str, Any] = yaml.load(text, yaml.BaseLoader)
     return loaded
 

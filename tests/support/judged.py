@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-SET = Path(__file__).resolve().parents[1] / "benchmarks" / "judged"
+SET = Path(__file__).resolve().parents[2] / "benchmarks" / "judged"
 DOCUMENTS = SET / "documents"
 TOPICS = ("auth", "deploy", "garden", "pipeline", "queue")
 

@@ -20,9 +20,9 @@ from typing import Final, NoReturn, TextIO
 
 import pytest
 
-from conftest import Files, write_files
+from support.corpora import Files, write_files
 
-HERE: Final = Path(__file__).resolve().parent
+HERE: Final = Path(__file__).resolve().parents[1] / "clients"
 FOLDER: Final = Path(sys.prefix) / "clients"
 _PINS: Final = ("package.json", "package-lock.json", ".npmrc")
 _ENVIRONMENT: Final = dict(

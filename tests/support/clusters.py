@@ -45,7 +45,10 @@ def index_on(
     points: p.Points, root: str = "root", *, exact: bool = True, **options: Any
 ) -> QdrantIndex:
     """The index of a root there; vectors are those of the hashing embedder unless said otherwise."""
-    given = {"archive": ArchiveSettings().globs, "dimension": lambda: 256} | options
+    given: dict[str, Any] = {
+        "archive": ArchiveSettings().globs,
+        "dimension": lambda: 256,
+    } | options
     return QdrantIndex(
         points, Address("http://local", "test", root), exact=exact, **given
     )
@@ -233,9 +236,10 @@ def _row(record: Any) -> p.Row:
 def _filter(native: p.Native) -> edge.Filter:
     if not native.keys() <= {"must", "should", "must_not"}:
         native = {"must": [native]}
-    return edge.Filter(
-        **{name: list(map(_condition, each)) for name, each in native.items()}
-    )
+    parts: dict[str, Any] = {}
+    for name, each in native.items():
+        parts[name] = list(map(_condition, each))
+    return edge.Filter(**parts)
 
 
 def _condition(native: p.Native) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import anyio
 from mcp import Client
 
-from conftest import Files, open_corpus, test_settings, write_files
+from support.corpora import Files, open_corpus, test_settings, write_files
 from tamis.live.folders import Folder, names_of
 from tamis.server.mcp import Desk, make_server
 from tamis.server.run import Application
@@ -30,7 +30,7 @@ FILES = {
 }
 
 
-def desk_over(*roots: Path, indexed: bool = True, **flags: object) -> Desk:
+def desk_over(*roots: Path, indexed: bool = True, **flags: Any) -> Desk:
     """Over folders that are there, and indexed unless said otherwise. Nothing is watched: few close it."""
     flags = {"server__watch": False} | flags
     found = [root.resolve() for root in roots]
@@ -44,7 +44,7 @@ def desk_over(*roots: Path, indexed: bool = True, **flags: object) -> Desk:
 
 
 def desk_of(
-    folder: Path, files: Files = FILES, *, indexed: bool = True, **flags: object
+    folder: Path, files: Files = FILES, *, indexed: bool = True, **flags: Any
 ) -> Desk:
     return desk_over(write_files(folder, files), indexed=indexed, **flags)
 
@@ -78,13 +78,15 @@ def answer(
     """What a tool answers, as an object; an error fails the test."""
     result = call(desk, tool, arguments, mode)
     assert not result.is_error, result.content[0].text
-    return result.structured_content
+    answered: dict[str, Any] = result.structured_content
+    return answered
 
 
 def text(desk: Desk, tool: str = "query_documents", **arguments: Any) -> str:
     result = call(desk, tool, arguments)
     assert not result.is_error, result.content[0].text
-    return result.content[0].text
+    shown: str = result.content[0].text
+    return shown
 
 
 def fault(desk: Desk, tool: str, arguments: dict[str, Any], mode: str = "auto") -> str:
@@ -93,7 +95,8 @@ def fault(desk: Desk, tool: str, arguments: dict[str, Any], mode: str = "auto") 
     assert result.is_error
     assert result.structured_content is None
     assert "Traceback" not in result.content[0].text
-    return result.content[0].text
+    shown: str = result.content[0].text
+    return shown
 
 
 def paths(found: dict[str, Any]) -> list[str]:
@@ -161,12 +164,12 @@ def post(
             sent.append(message)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(
-                application,
-                {"type": "lifespan", "state": {}},
-                lifespan_events,
-                lifespan_said,
-            )
+            lifespan: dict[str, Any] = {"type": "lifespan", "state": {}}
+
+            async def live() -> None:
+                await application(lifespan, lifespan_events, lifespan_said)
+
+            group.start_soon(live)
             await started.wait()
             with anyio.fail_after(30):
                 await application(scope, receive, send)

@@ -5,16 +5,17 @@ make of real files. A file that holds anything else goes the usual way.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
+from zlib import crc32
 
 import pytest
 
-from conftest import test_settings
-from naive import NaiveSnapshot, Parse, naive_snapshot
+from support.corpora import test_settings
+from support.naive import NaiveSnapshot, Parse, naive_snapshot
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Chunk, Document, FrontMatter, Link, LinkType, Parent
@@ -33,7 +34,7 @@ def scripted(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
     if not source.text.startswith(_MARK):
         return parse(source, sizes)
     values = json.loads(source.text)["scripted"]
-    parts = {
+    parts: dict[str, Any] = {
         name: tuple(_made(kind, part) for part in values[name])
         for name, kind in _PARTS.items()
     }
@@ -69,16 +70,28 @@ def document(
 
 
 @contextmanager
-def parsing(by: Parse):
+def parsing(by: Parse) -> Iterator[None]:
     """Index with another parser."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tamis.index.build.parse", by)
         yield
 
 
-def oracle_of(root: Path, **flags: object) -> NaiveSnapshot:
+def oracle_of(root: Path, **flags: Any) -> NaiveSnapshot:
     return naive_snapshot(root, test_settings(root, **flags), scripted)
 
 
 def renamed(document: Document, path: str) -> Document:
     return replace(document, path=path)
+
+
+class Noise:
+    """A number of its own for each question and text; some texts share one."""
+
+    name = "noise"
+
+    def scores(
+        self, query: str, passages: Sequence[str], seconds: float = 0.0
+    ) -> list[float]:
+        assert seconds == 0.0
+        return [crc32(f"{query}\0{passage}".encode()) % 7 - 3.0 for passage in passages]

@@ -10,10 +10,10 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-from installed import package, pages, serving, unavailable
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from conftest import Files, write_files
+from support.corpora import Files, write_files
+from support.installed import package, pages, serving, unavailable
 
 PATIENCE = 30_000  # milliseconds
 expect.set_options(timeout=PATIENCE)
@@ -102,10 +102,12 @@ class Watched:
         self.page.set_default_timeout(PATIENCE)
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
-        self.page.on(
-            "dialog", lambda dialog: (self.faults.append("a dialog"), dialog.dismiss())
-        )
+        self.page.on("dialog", self._dialog)
         self.page.on("request", self._request)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.faults.append("a dialog")
+        dialog.dismiss()
 
     def _console(self, message: Any) -> None:
         known = any(

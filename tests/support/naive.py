@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from naive_links import Rank, fits
+from support.naive_links import Rank, fits
 from tamis.index.embedded.words import K1, WORD_FIELDS, B
 from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit
 from tamis.ingest.parse import parse
