@@ -210,6 +210,7 @@ def test_every_key_is_drawn_or_accounted_for():
     assert {each.name for each in fields(SearchSettings)} == DRAWN.keys() | NOT_DRAWN
 
 
+@pytest.mark.slow
 @pytest.mark.rows("R002-186", "R002-187", "R002-188", "R002-001")
 @examples(150)
 @given(chosen, st.lists(asked, min_size=2, max_size=4))

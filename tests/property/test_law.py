@@ -419,6 +419,7 @@ OTHER_WORDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.rows("C49", "R002-033")
 def test_the_law_holds_for_questions_in_other_words():
     """Only terms of allowed rows are added, and which are frequent is counted over them."""
@@ -459,6 +460,7 @@ STAGES_ON = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.rows("R000-035", "R000-036", "R002-154", "R002-168", "C46")
 @pytest.mark.parametrize("mmr", [False, True], ids=["same meaning", "mmr"])
 def test_the_law_holds_with_every_stage_on(mmr, monkeypatch):
@@ -585,6 +587,7 @@ arguments = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.rows("R000-027", "R000-028", "R000-029", "R000-030")
 @examples(90)
 @given(corpora(), st.lists(arguments, min_size=2, max_size=3), questions)

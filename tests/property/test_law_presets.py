@@ -88,6 +88,7 @@ def in_every_way(corpus: Corpus) -> dict[str, Corpus]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.rows("R000-035", "R000-036", "R000-037", "R002-001")
 def test_filtering_equals_never_having_indexed():
     """For the presets, and for what nobody will turn on at once."""
