@@ -171,7 +171,7 @@ def test_leaving_files_out_is_documented(tmp_path):
     """The filter in the picture of the search, examples of every form of a path that do what
     they say, and the argument wherever there are arguments."""
     assert re.search(
-        r"search: +text \+ filter ─ allowed rows ─┬", text_of("ARCHITECTURE.md")
+        r"search: +text \+ filter ─ allowed passages ─┬", text_of("ARCHITECTURE.md")
     )
     for page in (
         "README.md",
