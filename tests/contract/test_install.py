@@ -4,17 +4,22 @@ import json
 import os
 import stat
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tamis.cli.install import NAMES
 from tamis.cli.main import main
-from tamis.clients import Unparsed, jsonc, toml
-from tamis.clients.files import Change, apply
-from tamis.clients.install import Server, checked_scope, running_command, skill_text
+from tamis.clients.install import (
+    Step,
+    carry_out,
+    checked_scope,
+    edit_entry,
+    parse,
+    running_command,
+    server_entry,
+    skill_text,
+)
 from tamis.clients.table import CLIENTS, Machine
 from tamis.errors import RootTooWide, StorageFault, UsageError
 from tamis.live.folders import chosen_roots, holds_a_home
@@ -41,22 +46,16 @@ def run(capsys, monkeypatch, tmp_path):
             main(["install", *arguments])
         captured = capsys.readouterr()
         assert caught.value.code == code, captured.err
-        return captured.err if code else captured.out
+        return captured.err if code == 2 else captured.out
 
     return run
 
 
 def entry_of(name: str, file: Path) -> dict:
-    text = file.read_text("utf-8")
-    data = tomllib.loads(text) if file.suffix == ".toml" else jsonc.read(text)
-    return data[CLIENTS[name].group]["tamis"]
+    return parse(file, file.read_text("utf-8"))[CLIENTS[name].group]["tamis"]
 
 
 # --- which file ---------------------------------------------------------------------------------
-
-
-def test_the_door_names_every_client():
-    assert tuple(CLIENTS) == NAMES
 
 
 @pytest.mark.parametrize(
@@ -197,17 +196,15 @@ def test_the_command_is_the_running_one_by_its_whole_path(tmp_path):
 
 
 def test_an_entry_starts_the_server_with_each_root():
-    server = Server("tamis", ("/py", "-m", "tamis"), (Path("/a"), Path("/b c")))
+    command, roots = ("/py", "-m", "tamis"), (Path("/a"), Path("/b c"))
     args = ["-m", "tamis", "mcp", "--root", "/a", "--root", "/b c"]
-    assert server.entry(CLIENTS["zed"]) == {"command": "/py", "args": args}
-    assert server.entry(CLIENTS["vscode"]) == {
-        "type": "stdio",
-        "command": "/py",
-        "args": args,
-    }
+    entry = {"command": "/py", "args": args}
+    assert server_entry(CLIENTS["zed"], command, roots) == entry
+    vscode = server_entry(CLIENTS["vscode"], command, roots)
+    assert vscode == {"type": "stdio"} | entry
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CLIENTS)
 def test_install_twice_then_remove(name, run, tmp_path):
     """Issue 6: idempotent, and gone again."""
     run(name)
@@ -236,23 +233,62 @@ ZED = """\
 """
 
 
-def test_comments_and_other_servers_stay(run, tmp_path):
+def test_json_with_comments_is_left_and_the_entry_printed(run, tmp_path):
     file = tmp_path / "project/.zed/settings.json"
     file.parent.mkdir()
     file.write_text(ZED)
-    run("zed")
-    text = file.read_text()
-    assert text == ZED.replace(
-        "/* keep */\n",
-        '/* keep */\n    "tamis": {\n      "command": '
-        + json.dumps(entry_of("zed", file)["command"])
-        + ',\n      "args": [\n        "mcp",\n        "--root",\n        '
-        + json.dumps(str(tmp_path / "project"))
-        + "\n      ]\n    },\n",
-    )
-    assert (file.parent / "settings.json.tamis-backup").read_text() == ZED
-    run("zed", "--remove")
+    said = run("zed", code=1)
+    assert "to be done by hand" in said
+    shown = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    assert shown["context_servers"]["tamis"]["args"][0] == "mcp"
     assert file.read_text() == ZED
+    assert list(file.parent.iterdir()) == [file]
+    [planned] = json.loads(run("zed", "--json", "--dry-run", code=1))["files"]
+    assert (planned["action"], planned["backup"]) == ("manual", None)
+    assert planned["entry"] == shown["context_servers"]["tamis"]
+
+
+def test_json_with_comments_that_has_the_entry_needs_nothing(run, tmp_path):
+    file = tmp_path / "project/.zed/settings.json"
+    file.parent.mkdir()
+    entry = json.loads(run("zed", "--json", "--dry-run"))["files"][0]["entry"]
+    text = ZED.replace('// "off": {},', f'"tamis": {json.dumps(entry)},')
+    file.write_text(text)
+    assert "nothing to do" in run("zed")
+    assert "remove tamis from context_servers there" in run("zed", "--remove", code=1)
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"a": 1e999}', '{"a": "\\ud800"}']
+)
+def test_json_that_would_not_come_back_is_left(text, run, tmp_path):
+    file = tmp_path / "project/.mcp.json"
+    file.write_text(text)
+    assert "to be done by hand" in run("claude-code", code=1)
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_other_servers_the_indentation_and_line_ends_stay(indent, end, run, tmp_path):
+    file = tmp_path / "project/.mcp.json"
+    others = {"other": {"command": "ö", "args": ["x"]}}
+    data = {"mcpServers": others, "last": [1.5]}
+
+    def text_of(value):
+        text = json.dumps(value, indent=indent, ensure_ascii=False) + end
+        return text.replace("\r\n", "\n").replace("\n", end or "\n")
+
+    file.write_bytes(text_of(data).encode())
+    run("claude-code")
+    entry = entry_of("claude-code", file)
+    changed = data | {"mcpServers": others | {"tamis": entry}}
+    assert file.read_bytes().decode() == text_of(changed)
+    backup = tmp_path / "project/.mcp.json.tamis-backup"
+    assert backup.read_bytes().decode() == text_of(data)
+    run("claude-code", "--remove")
+    assert file.read_bytes().decode() == text_of(data)
 
 
 def test_an_entry_of_ours_is_brought_up_to_date_and_keeps_the_rest(run, tmp_path):
@@ -306,38 +342,39 @@ def test_a_toml_entry_is_brought_up_to_date_and_keeps_the_rest(run, tmp_path):
     args = json.dumps(["mcp", "--root", str(tmp_path / "project")])
     expected = CODEX.replace('"/gone/tamis"', json.dumps(entry["command"]))
     assert text == expected.replace('[  # old\n  "mcp", "--root", "/gone",\n]', args)
+    assert "remove tamis from mcp_servers" in run("codex", "--remove", code=1)
+    assert file.read_text() == text, "the comment about [tui] would go with the entry"
+    file.write_text(text.replace("# about the screen\n", ""))
     run("codex", "--remove")
-    assert (
-        file.read_text() == 'model = "o"  # mine\n\n# about the screen\n[tui]\nx = 1\n'
-    )
+    assert file.read_text() == 'model = "o"  # mine\n\n[tui]\nx = 1\n'
 
 
-def test_a_missing_key_goes_below_its_header():
+def edited(text, wanted):
+    return edit_entry(Path("config.toml"), text, "mcp_servers", "tamis", wanted)
+
+
+def test_a_missing_key_goes_into_its_table():
     text = '[mcp_servers.tamis]\ncommand = "tamis"\n[x]\n'
-    changed = toml.put(text, "mcp_servers", "tamis", {"args": ["mcp"]})
-    assert changed == '[mcp_servers.tamis]\nargs = ["mcp"]\ncommand = "tamis"\n[x]\n'
-    assert toml.put(
-        "[mcp_servers.tamis]", "mcp_servers", "tamis", {"args": ["mcp"]}
-    ) == ('[mcp_servers.tamis]\nargs = ["mcp"]\n')
+    changed = edited(text, {"args": ["mcp"]})
+    assert changed == '[mcp_servers.tamis]\ncommand = "tamis"\nargs = ["mcp"]\n[x]\n'
 
 
 @pytest.mark.parametrize(
     "text",
     [
         'mcp_servers = { other = { command = "x" } }\n',
-        'mcp_servers = { tamis = { command = "x" }, other = { command = "x" } }\n',
+        "[mcp_servers.tamis]\n[[list]]\n[mcp_servers.b]\n[[list]]\n",
+        "[mcp_servers.tamis]\n[tui]\n[mcp_servers.b]\n",
     ],
 )
 def test_toml_in_a_form_that_cannot_be_changed_is_left(text):
-    with pytest.raises(Unparsed, match="by hand"):
-        toml.put(text, "mcp_servers", "tamis", {"command": "tamis"})
+    assert edited(text, {"command": "tamis"}) is None
 
 
-def test_dotted_toml_is_read_and_removed():
-    text = (
-        'mcp_servers.tamis.command = "tamis"\nmcp_servers.tamis.args = ["mcp"]\nx = 1\n'
-    )
-    assert toml.remove(text, "mcp_servers", "tamis") == "x = 1\n"
+def test_inline_toml_is_brought_up_to_date():
+    text = 'mcp_servers = { tamis = { command = "x" }, b = { command = "x" } } # c\n'
+    changed = edited(text, {"command": "tamis"})
+    assert changed == text.replace('"x"', '"tamis"', 1)
 
 
 # --- with care ----------------------------------------------------------------------------------
@@ -388,7 +425,7 @@ def test_a_file_that_changes_meanwhile_is_left(tmp_path):
     file = tmp_path / "a.json"
     file.write_text("new")
     with pytest.raises(StorageFault, match="meanwhile"):
-        apply(Change(file, "old", "ours"))
+        carry_out(Step("server", "updated", file, "old", "ours"))
     assert file.read_text() == "new"
 
 
@@ -403,7 +440,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageFault, match="No space left"):
-        apply(Change(file, "{}", "{ }"))
+        carry_out(Step("server", "updated", file, "{}", "{ }"))
     assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
     assert file.read_text() == "{}"
 

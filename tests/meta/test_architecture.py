@@ -54,6 +54,7 @@ LIBRARIES = {
     "qdrant_client": "tamis/index/qdrant/client.py",
     "starlette": "tamis/server/http.py",
     "nh3": "tamis/server/html.py",
+    "tomlkit": "tamis/clients/install.py",
 }
 # A database of its own that an index does not need, and that the engine need not know.
 APART = {"sqlite3": ("tamis/models/cache.py",)}

@@ -13,7 +13,7 @@ from support.corpora import write_files
 HEAVY = (
     "numpy", "onnxruntime", "sqlite3", "tokenizers", "Stemmer", "simsimd", "yaml", "pyromark", "rich",
     "tree_sitter", "matplotlib", "mcp", "mcp_types", "anyio", "pydantic", "uvicorn", "watchfiles",
-    "qdrant_client", "starlette", "nh3",
+    "qdrant_client", "starlette", "nh3", "tomlkit",
 )  # fmt: skip
 SPY = """
 import json, sys

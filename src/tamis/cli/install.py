@@ -1,12 +1,13 @@
-"""`tamis install`: the command line's way into the configuration of agents."""
+"""`tamis install`: put tamis into the configuration of an agent."""
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from tamis.clients.table import CLIENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
     from tamis.clients.table import Client, Machine
 
 
-# As in `tamis.clients.table`, which `tamis --help` need not load.
-NAMES = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "zed")
-_DONE = {
+_DONE: Final = {
     "added": "added",
     "updated": "updated",
     "unchanged": "nothing to do",
     "removed": "removed",
     "absent": "nothing to remove",
+    "manual": "to be done by hand",
 }
-_WOULD = _DONE | {
+_PLANNED: Final = _DONE | {
     "added": "would add",
     "updated": "would update",
     "removed": "would remove",
@@ -32,24 +32,24 @@ _WOULD = _DONE | {
 
 
 @click.command()
-@click.argument("client", type=click.Choice(NAMES), required=False)
+@click.argument("client", type=click.Choice(tuple(CLIENTS)), required=False)
 @click.option(
     "--list",
     "listing",
     is_flag=True,
-    help="Only list each client's files, and where tamis is in.",
+    help="Only list each client's files, and which of them have tamis in them.",
 )
 @click.option(
     "--root",
     "roots",
     multiple=True,
     metavar="ROOT",
-    help="The folder to search; repeatable. Else this folder, unless it is a home or /.",
+    help="The folder to search; repeatable (default: this one, unless it is a home or /).",
 )
 @click.option(
     "--scope",
     type=click.Choice(["project", "user"]),
-    help="For this folder alone, or for all you do (default: project, where the client knows projects).",
+    help="For this folder or for all of them (default: project, if the client has projects).",
 )
 @click.option(
     "--name",
@@ -60,12 +60,12 @@ _WOULD = _DONE | {
 @click.option(
     "--skill",
     is_flag=True,
-    help="Write a skill too, which tells agents when and how to search.",
+    help="Also write a skill, which tells agents when and how to search.",
 )
 @click.option(
     "--remove",
     is_flag=True,
-    help="Take the entry out again; with --skill, the skill too.",
+    help="Remove the entry; with --skill, the skill too.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Write nothing; print the file and the entry."
@@ -74,29 +74,35 @@ _WOULD = _DONE | {
 def install(
     client: str | None, *, listing: bool, name: str, as_json: bool, **options: Any
 ) -> int:
-    """Make tamis a server of CLIENT, an agent: one that can then search ROOT by itself.
+    """Let CLIENT, an agent, search ROOT with tamis as its MCP server.
 
-    Writes the entry that starts `tamis mcp` into the client's own configuration file. Everything else in that
-    file stays as it is, comments too, and a backup is made beside it. Without CLIENT, lists what is there.
+    Writes the entry that starts `tamis mcp` into the client's own configuration file, after
+    making a backup beside it. Everything else in the file stays. A JSON file with comments is not
+    changed: its entry is printed, to be pasted (exit code 1). Without CLIENT, lists all files.
     """
     import os
     from pathlib import Path
 
     from tamis.clients.install import carry_out, checked_name, look
-    from tamis.clients.table import CLIENTS, Machine
+    from tamis.clients.table import Machine
 
-    machine, project = Machine(Path.home(), sys.platform, os.environ), Path.cwd()
+    machine = Machine(Path.home(), sys.platform, os.environ)
+    project = Path.cwd()
+    checked_name(name)
     if client is None or listing:
-        _print_found(look(machine, project, checked_name(name)), as_json=as_json)
+        _print_found(look(machine, project, name), as_json=as_json)
         return 0
     chosen = CLIENTS[client]
-    steps = _plan(chosen, machine, project, checked_name(name), options)
-    saved = [None if options["dry_run"] else carry_out(step) for step in steps]
+    steps = _plan(chosen, machine, project, name, options)
+    dry_run = options["dry_run"]
+    backups: list[Path | None] = [None] * len(steps)
+    if not dry_run:
+        backups = [carry_out(step) for step in steps]
     if as_json:
-        _print_json(_report(chosen, steps, saved, dry_run=options["dry_run"]))
+        _print_json(chosen, steps, backups, dry_run=dry_run)
     else:
-        _print(_lines(chosen, name, steps, saved, dry_run=options["dry_run"]))
-    return 0
+        _print_steps(chosen, name, steps, backups, dry_run=dry_run)
+    return int(any(step.action == "manual" for step in steps))
 
 
 def _plan(
@@ -106,13 +112,14 @@ def _plan(
     name: str,
     options: dict[str, Any],
 ) -> "list[Step]":
+    """Plan all steps before the first is carried out, so that a fault changes nothing."""
     from tamis.clients.install import (
-        Server,
         checked_scope,
-        installed,
-        removed,
+        plan_install,
+        plan_removal,
+        plan_skill,
         running_command,
-        skill,
+        server_entry,
     )
     from tamis.errors import UsageError
     from tamis.live.folders import chosen_roots, holds_a_home
@@ -125,99 +132,87 @@ def _plan(
         )
     file = client.file(scope, machine, project)
     if options["remove"]:
-        steps = [removed(client, file, name)]
+        steps = [plan_removal(client, file, name)]
     else:
         command = running_command(sys.argv[0], sys.executable)
-        steps = [
-            installed(
-                client, file, Server(name, command, chosen_roots(options["roots"]))
-            )
-        ]
+        entry = server_entry(client, command, chosen_roots(options["roots"]))
+        steps = [plan_install(client, file, name, entry)]
     if options["skill"]:
-        steps.append(
-            skill(
-                client,
-                client.skill_file(scope, machine, project),
-                remove=options["remove"],
-            )
-        )
+        skill = client.skill_file(scope, machine, project)
+        steps.append(plan_skill(client, skill, remove=options["remove"]))
     return steps
 
 
-def _report(
+def _print_json(
     client: "Client",
     steps: "Sequence[Step]",
-    saved: "Sequence[Path | None]",
+    backups: "Sequence[Path | None]",
     *,
     dry_run: bool,
-) -> dict[str, Any]:
-    return {
+) -> None:
+    files = []
+    for step, backup in zip(steps, backups, strict=True):
+        file = {"kind": step.kind, "action": step.action, "path": str(step.path)}
+        saved = str(backup) if backup else None
+        files.append({**file, "backup": saved, "entry": step.entry})
+    report = {
         "client": client.name,
         "dry_run": dry_run,
-        "files": [
-            {
-                "kind": step.kind,
-                "action": step.action,
-                "path": str(step.change.path),
-                "backup": str(backup) if backup else None,
-                "entry": step.entry,
-            }
-            for step, backup in zip(steps, saved, strict=True)
-        ],
+        "files": files,
         "next": client.next,
     }
+    click.echo(json.dumps(report, indent=2))
 
 
-def _lines(
+def _print_steps(
     client: "Client",
     name: str,
     steps: "Sequence[Step]",
-    saved: "Sequence[Path | None]",
+    backups: "Sequence[Path | None]",
     *,
     dry_run: bool,
-) -> Iterator[str]:
-    from tamis.clients.install import as_text
+) -> None:
+    from tamis.clients.install import entry_text
 
-    for step, backup in zip(steps, saved, strict=True):
-        what = f"the server {name}" if step.kind == "server" else "the skill"
-        yield f"{client.title}: {(_WOULD if dry_run else _DONE)[step.action]}: {what}, {step.change.path}"
+    words = _PLANNED if dry_run else _DONE
+    for step, backup in zip(steps, backups, strict=True):
+        what = f"the server {name}"
+        if step.kind == "skill":
+            what = "the skill"
+        _print(f"{client.title}: {words[step.action]}: {what}, {step.path}")
+        if step.action == "manual":
+            _print("not changed: its comments or its layout would be lost;")
+            if step.entry is None:
+                _print(f"remove {name} from {client.group} there")
+            else:
+                _print(f"put this into it, {name} into {client.group} if it has that:")
         if step.entry is not None:
-            yield as_text(client, name, step.entry)
+            _print(entry_text(client, name, step.entry))
         if backup:
-            yield f"as it was: {backup}"
+            _print(f"as it was: {backup}")
     if not dry_run and any(step.action in ("added", "updated") for step in steps):
-        yield f"next: {client.next}"
+        _print(f"next: {client.next}")
 
 
 def _print_found(found: "Sequence[Found]", *, as_json: bool) -> None:
     if as_json:
-        _print_json(
-            [
-                {
-                    "client": each.client.name,
-                    "scope": each.scope,
-                    "path": str(each.path),
-                    "state": each.state,
-                    "detail": each.detail,
-                }
-                for each in found
-            ]
-        )
+        rows = []
+        for each in found:
+            row = {"client": each.client.name, "scope": each.scope}
+            row |= {"path": str(each.path), "state": each.state, "detail": each.detail}
+            rows.append(row)
+        click.echo(json.dumps(rows, indent=2))
         return
     widest = max(len(each.client.name) for each in found)
-    _print(
-        f"{each.client.name:{widest}}  {each.scope:7}  {each.state:13}  {each.path}"
-        + (f"\n{'':{widest + 26}}{each.detail}" if each.detail else "")
-        for each in found
-    )
+    for each in found:
+        client = f"{each.client.name:{widest}}"
+        _print(f"{client}  {each.scope:7}  {each.state:13}  {each.path}")
+        if each.detail:
+            _print(f"{'':{widest + 26}}{each.detail}")
 
 
-def _print(lines: Iterator[str]) -> None:
+def _print(text: str) -> None:
     from tamis.text.printable import visible
 
-    for line in chain.from_iterable(map(str.splitlines, lines)):
+    for line in text.splitlines():
         click.echo(visible(line))
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2))

@@ -1,167 +1,150 @@
 """The agents that tamis can be installed into: which file each reads, and what an entry looks like.
 
-The facts, with where they come from, are in docs/agents.md. Paths are of Linux and macOS.
+The facts, with their sources, are in docs/agents.md. Paths are those of Linux and macOS.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 Scope = Literal["project", "user"]
-SKILL: Final = "tamis/SKILL.md"  # in a folder of skills, each has a folder of its name
+SKILL: Final = "tamis/SKILL.md"  # a skill has a folder of its own name
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides where a user's files are."""
+    """Everything that decides where a user's files are."""
 
     home: Path
     platform: str  # as sys.platform
     environment: Mapping[str, str]
 
     def named(self, variable: str, default: Path) -> Path:
-        """The folder that a variable names. A relative one is ignored, as XDG asks for: relative to what?"""
+        """Return the folder that a variable names; XDG says to ignore relative ones."""
         value = self.environment.get(variable, "")
-        return Path(value) if value.startswith("/") else default
+        if value.startswith("/"):
+            return Path(value)
+        return default
 
-    @property
-    def config(self) -> Path:
-        """Where programs keep their settings."""
-        return self.named("XDG_CONFIG_HOME", self.home / ".config")
-
-    @property
-    def applications(self) -> Path:
-        """Where desktop programs of the Electron family keep theirs."""
-        mac = self.platform == "darwin"
-        return self.home / "Library" / "Application Support" if mac else self.config
+    def find(self, path: str) -> Path:
+        """Fill in the folder that a path of the table begins with: `{codex}/config.toml`."""
+        home = self.home
+        config = self.named("XDG_CONFIG_HOME", home / ".config")
+        applications = config  # desktop programs of the Electron family
+        zed = self.named("FLATPAK_XDG_CONFIG_HOME", config)
+        if self.platform == "darwin":
+            applications = home / "Library" / "Application Support"
+            zed = home / ".config"
+        filled = path.format(
+            home=home,
+            applications=applications,
+            zed=zed,
+            claude=self.named("CLAUDE_CONFIG_DIR", home / ".claude"),
+            # Beside ~/.claude, but inside the folder that the variable names.
+            claude_state=self.named("CLAUDE_CONFIG_DIR", home),
+            codex=self.named("CODEX_HOME", home / ".codex"),
+            gemini=self.named("GEMINI_CLI_HOME", home),
+        )
+        return Path(filled)
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """An agent, and where it reads what."""
+    """An agent and the files it reads. User paths are for `Machine.find`."""
 
     name: str
     title: str
     group: str  # the table of servers in its file
-    user: Callable[[Machine], Path]
-    project: str = ""  # relative to the project; empty: it has none
-    extra: tuple[
-        tuple[str, str], ...
-    ] = ()  # what an entry has besides command and args
-    skills: Callable[[Machine], Path] | None = lambda machine: (
-        machine.home / ".agents" / "skills"
-    )
+    user: str
+    project: str = ""  # relative to the project; empty if it knows no projects
+    extra: tuple[tuple[str, str], ...] = ()  # in an entry besides command and args
+    skills: str = "{home}/.agents/skills"  # empty if it reads no skills
     project_skills: str = ".agents/skills"
     next: str = ""  # what is left for the user to do
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The first is the default: a server that is of a project searches that project, not another."""
-        return ("project", "user") if self.project else ("user",)
+        """Scopes with a file of their own. The first is the default."""
+        if self.project:
+            return ("project", "user")
+        return ("user",)
 
     def file(self, scope: Scope, machine: Machine, project: Path) -> Path:
-        return project / self.project if scope == "project" else self.user(machine)
+        """Return the configuration file of a scope."""
+        if scope == "project":
+            return project / self.project
+        return machine.find(self.user)
 
     def skill_file(self, scope: Scope, machine: Machine, project: Path) -> Path | None:
-        if self.skills is None:
+        """Return the place of our skill, or None if the client reads no skills."""
+        if not self.skills:
             return None
-        return (
-            project / self.project_skills
-            if scope == "project"
-            else self.skills(machine)
-        ) / SKILL
+        if scope == "project":
+            return project / self.project_skills / SKILL
+        return machine.find(self.skills) / SKILL
 
 
-def _claude(machine: Machine) -> Path:
-    return machine.named("CLAUDE_CONFIG_DIR", machine.home / ".claude")
-
-
-def _claude_state(machine: Machine) -> Path:
-    """Beside ~/.claude, but inside the folder that CLAUDE_CONFIG_DIR names."""
-    return machine.named("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
-
-
-def _zed(machine: Machine) -> Path:
-    """Zed does not ask for XDG_CONFIG_HOME on macOS; in a Flatpak, its own variable counts."""
-    linux = machine.named("FLATPAK_XDG_CONFIG_HOME", machine.config)
-    return (
-        (machine.home / ".config" if machine.platform == "darwin" else linux)
-        / "zed"
-        / "settings.json"
-    )
-
-
-CLIENTS: Final = {
-    client.name: client
-    for client in (
-        Client(
-            "claude-code",
-            "Claude Code",
-            "mcpServers",
-            _claude_state,
-            ".mcp.json",
-            extra=(("type", "stdio"),),
-            skills=lambda machine: _claude(machine) / "skills",
-            project_skills=".claude/skills",
-            next="start a new session; /mcp shows the server and asks for approval once",
-        ),
-        Client(
-            "claude-desktop",
-            "Claude Desktop",
-            "mcpServers",
-            lambda machine: (
-                machine.applications / "Claude" / "claude_desktop_config.json"
-            ),
-            skills=None,
-            next="quit Claude Desktop and start it again",
-        ),
-        Client(
-            "cursor",
-            "Cursor",
-            "mcpServers",
-            lambda machine: machine.home / ".cursor" / "mcp.json",
-            ".cursor/mcp.json",
-            next="switch the server on in Cursor's settings, under MCP",
-        ),
-        Client(
-            "vscode",
-            "VS Code",
-            "servers",
-            lambda machine: machine.applications / "Code" / "User" / "mcp.json",
-            ".vscode/mcp.json",
-            extra=(("type", "stdio"),),
-            next="run 'MCP: List Servers' in VS Code, and start and trust the server there",
-        ),
-        Client(
-            "codex",
-            "Codex",
-            "mcp_servers",
-            lambda machine: (
-                machine.named("CODEX_HOME", machine.home / ".codex") / "config.toml"
-            ),
-            ".codex/config.toml",
-            next="start a new session; a project's file counts once Codex trusts the project",
-        ),
-        Client(
-            "gemini",
-            "Gemini CLI",
-            "mcpServers",
-            lambda machine: (
-                machine.named("GEMINI_CLI_HOME", machine.home)
-                / ".gemini"
-                / "settings.json"
-            ),
-            ".gemini/settings.json",
-            next="start a new session; /mcp shows the server",
-        ),
-        Client(
-            "zed",
-            "Zed",
-            "context_servers",
-            _zed,
-            ".zed/settings.json",
-            next="Zed starts the server by itself; a project's file counts once the project is trusted",
-        ),
-    )
-}
+_CLIENTS: Final = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        "mcpServers",
+        "{claude_state}/.claude.json",
+        ".mcp.json",
+        extra=(("type", "stdio"),),
+        skills="{claude}/skills",
+        project_skills=".claude/skills",
+        next="start a new session; /mcp shows the server and asks for approval once",
+    ),
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        "mcpServers",
+        "{applications}/Claude/claude_desktop_config.json",
+        skills="",
+        next="quit Claude Desktop and start it again",
+    ),
+    Client(
+        "cursor",
+        "Cursor",
+        "mcpServers",
+        "{home}/.cursor/mcp.json",
+        ".cursor/mcp.json",
+        next="switch the server on in Cursor's settings, under MCP",
+    ),
+    Client(
+        "vscode",
+        "VS Code",
+        "servers",
+        "{applications}/Code/User/mcp.json",
+        ".vscode/mcp.json",
+        extra=(("type", "stdio"),),
+        next="run 'MCP: List Servers' in VS Code, and start and trust the server there",
+    ),
+    Client(
+        "codex",
+        "Codex",
+        "mcp_servers",
+        "{codex}/config.toml",
+        ".codex/config.toml",
+        next="start a new session; a project's file counts once Codex trusts the project",
+    ),
+    Client(
+        "gemini",
+        "Gemini CLI",
+        "mcpServers",
+        "{gemini}/.gemini/settings.json",
+        ".gemini/settings.json",
+        next="start a new session; /mcp shows the server",
+    ),
+    Client(
+        "zed",
+        "Zed",
+        "context_servers",
+        "{zed}/zed/settings.json",
+        ".zed/settings.json",
+        next="Zed starts the server; a project's file counts once the project is trusted",
+    ),
+)
+CLIENTS: Final = {client.name: client for client in _CLIENTS}
