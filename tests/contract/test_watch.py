@@ -65,8 +65,8 @@ class Watched:
         return load(self.root, self.flags, environment=AWAY)
 
     def start(self) -> "Watched":
-        hear = self.live._hear
-        self.live._hear = lambda sure: self.calls.append(sure) or hear(sure)  # type: ignore[method-assign]
+        hear = self.live._on_change
+        self.live._on_change = lambda sure: self.calls.append(sure) or hear(sure)  # type: ignore[method-assign]
         self.live.watch(self.settings, self.said.append)
         self.caught_up()
         return self
@@ -641,7 +641,7 @@ def test_edits_come_before_vectors(watched_over, monkeypatch):
         )
         until(lambda: watched.live.corpus.state().pending_chunks == 30, watched)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
-        until(lambda: watched.live._signed, watched)
+        until(lambda: watched.live._reported, watched)
         steps.release()
         until(lambda: "new.md" in watched.found("zebra"), watched)
         assert watched.live.corpus.state().pending_chunks > 20

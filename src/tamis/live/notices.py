@@ -1,9 +1,9 @@
-"""Being told by the system that something below some folders has changed. watchfiles lives behind this file.
+"""Notices from the system that something in some folders has changed, and which of them matter.
 
-A thread takes notices off the system as they come and hands them on at once, so that nothing queues up.
-Changes may still be missed: the system's own queue overflows without watchfiles saying so, a name that is
-not UTF-8 ends its reading, a process that was stopped for a while sees only the end. What can be noticed of
-that is handed on as `LOST`: whoever listens then looks at everything, and now and then in any case.
+A thread takes notices from the system as they come and passes them on at once, so that nothing
+queues up. Changes may still be missed: the system's queue overflows without watchfiles saying so,
+a name that is not UTF-8 ends its reading, a process that was stopped sees only the end. When that
+can be noticed, `LOST` is passed on, and the watcher looks at everything. watchfiles lives here.
 """
 
 import os
@@ -18,27 +18,34 @@ from tamis.gitignore.rules import Rules
 
 Paths = frozenset[str]
 
-LOST: Final[Paths] = frozenset()  # something may have changed that we were not told of
-# One watch for each folder on Linux, so that ignored trees cost none; elsewhere the system watches trees.
+LOST: Final[Paths] = frozenset()  # something may have changed without a notice
+# One watch per folder on Linux, so that ignored trees cost none; elsewhere one per tree.
 RECURSIVE: Final = not sys.platform.startswith("linux")
-_STEP_MS: Final = 50  # between two looks at what has come: what idling costs, and how late a notice may be
-QUIET: Final = (
-    _STEP_MS / 1000
-)  # seconds that were quiet already when a notice is handed on, in general
-_FLOOD: Final = 1_000  # paths at once: the system's queue (16,384 events on Linux) may have been full
+# Between two looks at what has come: the cost of idling, and how late a notice may be.
+_STEP_MS: Final = 50
+# Seconds without changes that have usually passed when a notice is passed on.
+QUIET: Final = _STEP_MS / 1000
+# Paths at once: the system's queue (16,384 events on Linux) may have been full.
+_FLOOD: Final = 1_000
 _STALLED: Final = 5.0  # seconds without a look: the machine slept, or we were stopped
-_FAREWELL: Final = 1.0
+_CLOSING: Final = 1.0  # seconds that closing waits
+_RULES: Final = frozenset({".gitignore", ".ignore"})  # hidden, and yet they matter
+_PROJECT: Final = frozenset({"tamis.toml", "pyproject.toml"})
 
 
 class NoNotices(Exception):
-    """The system will not tell us: too many watches, or a file system that it knows nothing of."""
+    """The system gives no notices: too many watches, or a file system it knows nothing of."""
 
 
 class Notices:
-    """Open until closed. `hear` is called in a thread of its own, with absolute paths."""
+    """Notices about some folders until `close`. `hear` gets absolute paths, in another thread."""
 
     def __init__(self, folders: Sequence[str], hear: Callable[[Paths], None]) -> None:
-        """A folder that has gone is a `FileNotFoundError`, one that may not be read a `PermissionError`."""
+        """Start to listen.
+
+        Raises FileNotFoundError for a folder that is gone, PermissionError for one that may not
+        be read, and NoNotices if the system refuses.
+        """
         from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
         self._fault = WatchfilesRustInternalError
@@ -56,24 +63,27 @@ class Notices:
         self._thread.start()
 
     def close(self) -> None:
+        """Stop listening."""
         self._pulse.stopped = True
-        self._thread.join(_FAREWELL)
+        self._thread.join(_CLOSING)
         self._source.close()
 
     @property
     def is_deaf(self) -> bool:
-        """Whether nothing will be heard any more."""
+        """True if no notice will come any more."""
         return not self._thread.is_alive()
 
     @property
     def complete_until(self) -> float:
-        """Whatever changed before this (seconds since 1970) has been handed on; 0 when that is unknown."""
-        return 0.0 if self.is_deaf else self._pulse.before
+        """Time (seconds since 1970) before which all changes were passed on; 0 if unknown."""
+        if self.is_deaf:
+            return 0.0
+        return self._pulse.steps[0]
 
     def _listen(self) -> None:
         while not self._pulse.stopped:
             try:
-                # Without a timeout, which would throw away what comes while it ends.
+                # Without a timeout, which would lose the changes that come while it ends.
                 came = self._source.watch(0, _STEP_MS, 0, self._pulse)
             except self._fault:  # it fails again and again from here on
                 self._hear(LOST)
@@ -82,99 +92,93 @@ class Notices:
                 self._pulse.stalled = False
                 self._hear(LOST)
             elif isinstance(came, set):
-                flood = len(came) >= _FLOOD and not RECURSIVE
-                self._hear(LOST if flood else frozenset(path for _, path in came))
+                paths = frozenset(path for _, path in came)
+                if len(paths) >= _FLOOD and not RECURSIVE:
+                    paths = LOST
+                self._hear(paths)
 
 
 class _Pulse:
-    """What watchfiles asks at each step whether to stop; so it knows when the last steps were.
+    """The stop signal that watchfiles checks at each step; it remembers the last steps.
 
-    What has come before a step is seen there, and handed on at the end of the next one.
+    Changes that came before a step are seen there and passed on at the end of the next one.
     """
 
     def __init__(self) -> None:
         self.stopped = False
         self.stalled = False
-        self._steps = (0.0, 0.0, 0.0)
+        self.steps = (0.0, 0.0, 0.0)
         self._at = time.monotonic()
-
-    @property
-    def before(self) -> float:
-        return self._steps[0]
 
     def is_set(self) -> bool:
         now = time.monotonic()
         self.stalled = self.stalled or now - self._at > _STALLED
         self._at = now
-        self._steps = (*self._steps[1:], time.time())
+        self.steps = (*self.steps[1:], time.time())
         return self.stopped or self.stalled
 
 
-def _reason(said: str) -> str:
-    """What watchfiles says, in words that help."""
-    if "limit reached" in said:
+def _reason(message: str) -> str:
+    """Explain a message of watchfiles."""
+    if "limit reached" in message:
         return "the system's limit of watched folders is reached (fs.inotify.max_user_watches)"
-    if "os error 24" in said:
+    if "os error 24" in message:
         return (
             "the system's limit of watchers is reached (fs.inotify.max_user_instances)"
         )
-    return said.partition(" about [")[0]
-
-
-_RULES: Final = frozenset({".gitignore", ".ignore"})  # hidden, and yet they matter
-_PROJECT: Final = frozenset({"tamis.toml", "pyproject.toml"})
+    return message.partition(" about [")[0]
 
 
 class Signs:
-    """The rules as they are now: made anew for each portion of changes, since these may change them."""
+    """Decides which changed paths matter. Made anew for each notice: rules may have changed."""
 
     def __init__(
         self, root: Path, rules: Rules, index: Path, known: Iterable[str]
     ) -> None:
-        """`known` are files that count wherever they are, as do their folders: settings, git's own."""
+        """Collect the rules. `known` files (settings, git's own) matter wherever they are."""
         self._root = str(root)
         self._index = str(index)
-        here = (os.path.join(root, source) for source in rules.sources)
-        project = (os.path.join(root, name) for name in _PROJECT)
-        files = frozenset((*known, *here, *project))
-        self._known = files | frozenset(map(os.path.dirname, files))
-        self._folders: dict[str, Rules | None] = {
-            self._root: rules
-        }  # None: ignored, with all below
+        files = set(known)
+        for name in (*rules.sources, *_PROJECT):
+            files.add(os.path.join(root, name))
+        self._known = files | {os.path.dirname(file) for file in files}
+        # Rules by folder; None for a folder that is ignored, with everything below.
+        self._folders: dict[str, Rules | None] = {self._root: rules}
 
     def among(self, paths: Iterable[str]) -> bool:
-        return any(map(self._is_sign, paths))
+        """Return True if one of the paths matters."""
+        return any(self._matters(path) for path in paths)
 
-    def _is_sign(self, path: str) -> bool:
+    def _matters(self, path: str) -> bool:
         if path in self._known or path == self._root:
             return True
         if _is_below(path, self._index) or not _is_below(path, self._root):
             return False
         folder, name = os.path.split(path)
         rules = self._rules(folder)
-        return rules is not None and (
-            name in _RULES or _may_be_indexed(path, name, rules)
-        )
+        if rules is None:
+            return False
+        if name in _RULES:
+            return True
+        if os.path.lexists(path):
+            is_folder = os.path.isdir(path) and not os.path.islink(path)
+            return not rules.verdict(name, is_folder).ignored
+        # A deleted path may have been a file or a folder, so try both.
+        as_folder = rules.verdict(name, is_dir=True)
+        as_file = rules.verdict(name, is_dir=False)
+        return not (as_folder.ignored and as_file.ignored)
 
     def _rules(self, folder: str) -> Rules | None:
         if folder not in self._folders:
             above, name = os.path.split(folder)
-            outer = self._rules(above)
-            ignored = outer is None or outer.verdict(name, is_dir=True).ignored
-            self._folders[folder] = (
-                None if ignored or outer is None else outer.enter(name)
-            )
+            rules = self._rules(above)
+            if rules is not None:
+                if rules.verdict(name, is_dir=True).ignored:
+                    rules = None
+                else:
+                    rules = rules.enter(name)
+            self._folders[folder] = rules
         return self._folders[folder]
-
-
-def _may_be_indexed(path: str, name: str, rules: Rules) -> bool:
-    """Of what is gone it is not known what it was."""
-    kinds = (
-        (os.path.isdir(path) and not os.path.islink(path),)
-        if os.path.lexists(path)
-        else (True, False)
-    )
-    return any(not rules.verdict(name, is_dir).ignored for is_dir in kinds)
 
 
 def _is_below(path: str, folder: str) -> bool:

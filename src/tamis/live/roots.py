@@ -1,8 +1,8 @@
-"""Several roots, asked as one: what a server holds. Nothing is opened before it is asked for."""
+"""Several roots, asked as one by a server. Nothing is opened before it is asked for."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -29,7 +29,7 @@ from tamis.live.browse import (
 from tamis.live.corpus import Freshness, LiveCorpus, Watch
 from tamis.live.folders import Folder
 from tamis.live.watcher import Said
-from tamis.model import Found, Plain, Related, Report, Result, Step, WhyNot
+from tamis.model import Found, Plain, Related, Report, Result, Step
 from tamis.query.filters import EVERYTHING
 from tamis.query.language import parse_query
 from tamis.request import Narrowing
@@ -39,11 +39,21 @@ from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 Answer = TypeVar("Answer")
 
 _MOST: Final = 100  # results of one question
+# Fields of an index's state that several roots add up.
+_SUMMED: Final = (
+    "generation",
+    "documents",
+    "chunks",
+    "pending_files",
+    "pending_chunks",
+)
+# Reasons of a root that does not know the file.
+_UNKNOWN: Final = ("no such file", "not indexed", "outside the root")
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A result, and the root that it is below."""
+    """A result and the root that it is below."""
 
     root: str
     result: Result
@@ -58,27 +68,27 @@ class Page:
     freshness: Freshness
     generations: tuple[int, ...]  # of the indexes that answered
     hints: tuple[str, ...] = ()
-    related: tuple[tuple[str, Related], ...] | None = None  # None: not asked for
+    related: tuple[tuple[str, Related], ...] | None = None  # None if not asked for
     found: Mapping[str, Found] = field(default_factory=dict)  # each root's whole answer
 
 
 @dataclass(frozen=True, slots=True)
 class Now(Plain):
-    """How it stands with a root at this moment."""
+    """The state of a root at this moment."""
 
     root: str
     generation: int
     documents: int
     chunks: int
     pending_chunks: int
-    what: str  # is being done in the background; empty: nothing
+    what: str  # is being done in the background; empty if nothing is
     done: int
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class RootStatus(Plain):
-    """What is indexed below a root."""
+    """The contents of the index of a root."""
 
     root: str
     path: str
@@ -94,60 +104,34 @@ class RootStatus(Plain):
 
 
 class Roots:
-    """Safe to use from several threads."""
+    """The roots of a server. Safe to use from several threads."""
 
     def __init__(
         self,
         folders: Sequence[Folder],
         say: Callable[[str, Said | Report | TamisError], None] | None = None,
     ) -> None:
-        """Whoever is to `say` what happens in the background hears it with the root's name.
+        """Prepare the roots. `say` gets a root's name and what happens there in the background.
 
-        The files of a root are watched once it has been asked something (`server.watch` of the first root).
+        The files of a root are watched once it has been asked something (`server.watch` of the
+        first root).
         """
         self._say = say or (lambda _, __: None)
-        self._folders = {each.name: each for each in folders}
-        self._live = {
-            each.name: LiveCorpus(
-                each.path,
-                each.settings,
-                each.index_dir,
-                tell=partial(self._say, each.name),
-            )
-            for each in folders
-        }
+        self._folders = {folder.name: folder for folder in folders}
         self._watches = folders[0].settings.server.watch
+        self._live: dict[str, LiveCorpus] = {}
+        for folder in folders:
+            tell = partial(self._say, folder.name)
+            self._live[folder.name] = LiveCorpus(
+                folder.path, folder.settings, folder.index_dir, tell=tell
+            )
 
     def close(self) -> None:
+        """Stop the background of all roots."""
         for live in self._live.values():
             live.close()
 
-    def _chosen(self, root: str | None) -> dict[str, LiveCorpus]:
-        if root is None:
-            return self._live
-        if root not in self._live:
-            raise UsageError(
-                f"there is no root {root}", hint=f"one of {', '.join(self._live)}"
-            )
-        return {root: self._live[root]}
-
-    def _fresh(
-        self, chosen: Mapping[str, LiveCorpus], seconds: float, watch: Watch | None
-    ) -> Freshness:
-        until = time.monotonic() + seconds
-        found = [
-            live.fresh(max(0.0, until - time.monotonic()), watch)
-            for live in chosen.values()
-        ]
-        own = [
-            name for name, live in chosen.items() if not live.corpus.is_shared
-        ]  # else its indexer does
-        for name in own if self._watches else ():
-            folder = self._folders[name]
-            chosen[name].watch(
-                folder.reload, partial(self._say, name), folder.settings_files
-            )
-        return together(found)
+    # --- questions ------------------------------------------------------------------------------
 
     def search(
         self,
@@ -159,52 +143,33 @@ class Roots:
         watch: Watch | None,
         **arguments: Any,
     ) -> Page:
-        """The results from `offset` on: a larger limit adds results and moves none of the first."""
-        chosen = self._knowing(self._chosen(root), arguments.get("workspace"))
-        freshness = self._fresh(chosen, seconds, watch)
-        # One more tells whether there is more; but what is explained is the answer that was asked for.
+        """Return the results from `offset` on; a larger limit adds results and moves none."""
+        chosen = self._with_workspace(self._chosen(root), arguments.get("workspace"))
+        freshness = self._bring_up_to_date(chosen, seconds, watch)
+        end = offset + limit
+        # One more shows whether there are more; but an explained answer is the one asked for.
         explained = bool(arguments.get("explain") or arguments.get("why_not"))
-        most = min(offset + limit + (not explained), _MOST)
+        most = min(end + (not explained), _MOST)
         found = _from_each(
             chosen, lambda corpus: corpus.search(query, limit=most, **arguments)
         )
         merged = merge(found)
-        context = [one.graph_context for one in found.values()]
+        total = len(merged)
+        if explained:
+            stats = [one.stats for one in found.values()]
+            total = sum(counts["after_parent_expansion"] for counts in stats)
+        related = None
+        if all(one.graph_context is not None for one in found.values()):
+            related = _related(found)
         return Page(
-            results=tuple(merged[offset : min(offset + limit, _MOST)]),
-            has_more=(_candidates(found) if explained else len(merged))
-            > offset + limit
-            < _MOST,
+            results=tuple(merged[offset : min(end, _MOST)]),
+            has_more=total > end and end < _MOST,
             freshness=freshness,
             generations=tuple(one.index.generation for one in found.values()),
             hints=hints_of_all(found),
-            related=None if None in context else tuple(_context(found)),
+            related=related,
             found=found,
         )
-
-    def _knowing(
-        self, chosen: Mapping[str, LiveCorpus], workspace: str | None
-    ) -> Mapping[str, LiveCorpus]:
-        """Those that have a workspace; its name is an error only where no root knows it."""
-        if workspace is None or len(chosen) == 1:
-            return chosen
-        wanted = workspace.casefold()
-        knowing = {
-            name: live
-            for name, live in chosen.items()
-            if wanted in {each.casefold() for each in live.corpus.names.workspaces}
-        }
-        if not knowing:
-            names = sorted(
-                {
-                    each
-                    for live in chosen.values()
-                    for each in live.corpus.names.workspaces
-                }
-            )
-            hint = f"known: {', '.join(names)}" if names else "none is configured"
-            raise BadFilter(f"there is no workspace {workspace!r}", hint=hint)
-        return knowing
 
     def passage(
         self,
@@ -214,66 +179,55 @@ class Roots:
         seconds: float,
         watch: Watch | None,
     ) -> tuple[str, Excerpt, Freshness]:
-        """A passage of the first root that has it."""
-        chosen = self._chosen(root)
-        freshness = self._fresh(chosen, seconds, watch)
-        fault: UsageError | None = None
-        for name, live in chosen.items():
-            try:
-                return name, excerpt(live.corpus, wanted, most), freshness
-            except IndexMissing as error:
-                fault = fault or UsageError(
-                    "nothing is indexed yet", hint=f"{freshness.note or error.hint}"
-                )
-            except UsageError as error:
-                fault = fault or error
-        raise fault or UsageError(
-            "there is no root", hint="start the server with --root"
+        """Return a passage from the first root that has it."""
+        freshness = self._bring_up_to_date(self._chosen(root), seconds, watch)
+        name, found = self._first(
+            root, lambda corpus: excerpt(corpus, wanted, most), hint=freshness.note
         )
+        return name, found, freshness
 
     def status(
         self, root: str | None, seconds: float, watch: Watch | None
     ) -> tuple[list[RootStatus], Freshness]:
+        """Return what the indexes hold."""
         chosen = self._chosen(root)
-        freshness = self._fresh(chosen, seconds, watch)
-        return [
-            _status(name, live.corpus, freshness) for name, live in chosen.items()
-        ], freshness
-
-    # --- Looking round ------------------------------------------------------------------------
+        freshness = self._bring_up_to_date(chosen, seconds, watch)
+        found = []
+        for name, live in chosen.items():
+            found.append(_status(name, live.corpus, freshness))
+        return found, freshness
 
     def fresh(
         self, root: str | None, seconds: float
     ) -> tuple[Freshness, tuple[int, ...]]:
-        """How fresh an answer would be, and which generations would give it."""
+        """Return how fresh an answer would be, and the generations that would give it."""
         chosen = self._chosen(root)
-        freshness = self._fresh(chosen, seconds, None)
-        return freshness, tuple(
-            live.corpus.state().generation for live in chosen.values()
-        )
+        freshness = self._bring_up_to_date(chosen, seconds, None)
+        states = [live.corpus.state() for live in chosen.values()]
+        return freshness, tuple(state.generation for state in states)
 
     def words(self, query: str) -> str:
-        """The words of a question, without the filters in it."""
+        """Return the words of a question, without the filters in it."""
         corpus = next(iter(self._live.values())).corpus
         try:
             return parse_query(query, corpus.names)[0]
-        except BadFilter:  # another root knows what this one does not
+        except BadFilter:  # another root may know the name
             return query
 
     def facets(self, narrowing: Narrowing, query: str, root: str | None) -> Facets:
-        chosen = self._knowing(self._chosen(root), narrowing.workspace)
-        return added(
-            list(
-                _from_each(
-                    chosen, lambda c: facets(c, filter_for(c, narrowing, query))
-                ).values()
-            )
-        )
+        """Count the documents that a filter lets through, in all roots together."""
+        chosen = self._with_workspace(self._chosen(root), narrowing.workspace)
+
+        def count(corpus: Corpus) -> Facets:
+            return facets(corpus, filter_for(corpus, narrowing, query))
+
+        return added(list(_from_each(chosen, count).values()))
 
     def listed(
         self, narrowing: Narrowing, root: str | None
     ) -> list[tuple[str, Listed]]:
-        chosen = self._knowing(self._chosen(root), narrowing.workspace)
+        """Return the documents that a filter lets through, each with its root."""
+        chosen = self._with_workspace(self._chosen(root), narrowing.workspace)
         found = _from_each(
             chosen, lambda corpus: listed(corpus, filter_for(corpus, narrowing))
         )
@@ -282,6 +236,7 @@ class Roots:
     def reading(
         self, path: str, narrowing: Narrowing, root: str | None
     ) -> tuple[str, Reading]:
+        """Return a document from the first root that has it."""
         return self._first(
             root, lambda corpus: reading(corpus, path, filter_for(corpus, narrowing))
         )
@@ -289,71 +244,143 @@ class Roots:
     def graph(
         self, path: str, hops: int, narrowing: Narrowing, root: str | None
     ) -> tuple[str, Graph]:
+        """Return the links around a document of the first root that has it."""
         return self._first(
             root,
             lambda corpus: graph(corpus, path, hops, filter_for(corpus, narrowing)),
         )
 
-    def _first(
-        self, root: str | None, ask: Callable[[Corpus], Answer]
-    ) -> tuple[str, Answer]:
-        """The answer of the first root that has one."""
-        fault: UsageError | None = None
-        for name, live in self._chosen(root).items():
-            try:
-                return name, ask(live.corpus)
-            except IndexMissing:
-                fault = fault or UsageError(
-                    "nothing is indexed yet", hint="ask again in some seconds"
-                )
-            except UsageError as error:
-                fault = fault or error
-        raise fault or UsageError(
-            "there is no root", hint="start the server with a folder"
-        )
+    # --- without looking for changes: asked for when a client connects ---------------------------
 
     def now(self) -> tuple[Now, ...]:
-        return tuple(_now(name, live) for name, live in self._live.items())
-
-    # --- What needs no indexing: it is asked for when a client connects -----------------------
+        """Return the state of each root."""
+        found = []
+        for name, live in self._live.items():
+            state = live.corpus.state()
+            doing = live.doing()
+            now = Now(
+                root=name,
+                generation=state.generation,
+                documents=state.documents,
+                chunks=state.chunks,
+                pending_chunks=state.pending_chunks,
+                what=doing.what,
+                done=doing.done,
+                total=doing.total,
+            )
+            found.append(now)
+        return tuple(found)
 
     def documents(self, root: str | None = None) -> list[tuple[str, str]]:
-        """Root and path of every document that is indexed, in order."""
-        return [
-            (name, path)
-            for name, live in self._chosen(root).items()
-            for path in _paths(live.corpus)
-        ]
+        """Return root and path of every indexed document, in order."""
+        found = []
+        for name, live in self._chosen(root).items():
+            found += [(name, path) for path in _paths(live.corpus)]
+        return found
 
     def text(self, root: str, path: str) -> str:
-        """The text of a document that is indexed, as it is now."""
+        """Return the text of an indexed document as it is now; KeyError if it is not indexed."""
         corpus = self._chosen(root)[root].corpus
         if path not in _paths(corpus):
             raise KeyError(path)
         return document_text(corpus, path)
 
     def values(self, of: str) -> list[str]:
-        """What can be given for a workspace, a tag, a chunk type, a language, a root or a path."""
-        if of in _FIXED:
-            return list(_FIXED[of])
+        """Return the values of a workspace, tag, chunk_type, language, root or path argument."""
+        if of == "chunk_type":
+            return list(CHUNK_TYPES)
+        if of == "language":
+            return list(LANGUAGES)
         if of == "root":
             return list(self._live)
-        each = (
-            value for live in self._live.values() for value in _LISTS[of](live.corpus)
-        )
-        return list(dict.fromkeys(each))
+        found: list[str] = []
+        for live in self._live.values():
+            if of == "workspace":
+                found += sorted(live.corpus.names.workspaces)
+            elif of == "tag":
+                found += _tags(live.corpus)
+            else:
+                found += _paths(live.corpus)
+        return list(dict.fromkeys(found))
+
+    # --- choosing and asking roots ---------------------------------------------------------------
+
+    def _chosen(self, root: str | None) -> dict[str, LiveCorpus]:
+        if root is None:
+            return self._live
+        if root not in self._live:
+            raise UsageError(
+                f"there is no root {root}", hint=f"one of {', '.join(self._live)}"
+            )
+        return {root: self._live[root]}
+
+    def _with_workspace(
+        self, chosen: dict[str, LiveCorpus], workspace: str | None
+    ) -> dict[str, LiveCorpus]:
+        """Return the roots that have a workspace; it is an error if none has it."""
+        if workspace is None or len(chosen) == 1:
+            return chosen
+        wanted = workspace.casefold()
+        having = {}
+        known: set[str] = set()
+        for name, live in chosen.items():
+            own = live.corpus.names.workspaces
+            known.update(own)
+            if wanted in [each.casefold() for each in own]:
+                having[name] = live
+        if having:
+            return having
+        hint = "none is configured"
+        if known:
+            hint = f"known: {', '.join(sorted(known))}"
+        raise BadFilter(f"there is no workspace {workspace!r}", hint=hint)
+
+    def _bring_up_to_date(
+        self, chosen: Mapping[str, LiveCorpus], seconds: float, watch: Watch | None
+    ) -> Freshness:
+        until = time.monotonic() + seconds
+        found = []
+        for live in chosen.values():
+            left = max(0.0, until - time.monotonic())
+            found.append(live.fresh(left, watch))
+        for name, live in chosen.items():
+            # A shared index is kept up to date by the program that writes it.
+            if self._watches and not live.corpus.is_shared:
+                folder = self._folders[name]
+                say = partial(self._say, name)
+                live.watch(folder.reload, say, folder.settings_files)
+        return together(found)
+
+    def _first(
+        self, root: str | None, ask: Callable[[Corpus], Answer], hint: str = ""
+    ) -> tuple[str, Answer]:
+        """Return the answer of the first root that has one."""
+        fault = None
+        for name, live in self._chosen(root).items():
+            try:
+                return name, ask(live.corpus)
+            except IndexMissing:
+                wait = hint or "ask again in some seconds"
+                fault = fault or UsageError("nothing is indexed yet", hint=wait)
+            except UsageError as error:
+                fault = fault or error
+        raise fault or UsageError("there is no root", hint="start the server with one")
 
 
-def _now(name: str, live: LiveCorpus) -> Now:
-    state, doing = live.corpus.state(), live.doing()
-    counts = (state.generation, state.documents, state.chunks, state.pending_chunks)
-    return Now(name, *counts, doing.what, doing.done, doing.total)
-
-
-_FIXED: Final[Mapping[str, Sequence[str]]] = {
-    "chunk_type": CHUNK_TYPES,
-    "language": LANGUAGES,
-}
+def _from_each(
+    chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Answer]
+) -> dict[str, Answer]:
+    """Return the answers of all roots. A filter that no root understands is an error."""
+    found: dict[str, Answer] = {}
+    fault = None
+    for name, live in chosen.items():
+        try:
+            found[name] = ask(live.corpus)
+        except BadFilter as error:
+            fault = fault or error
+    if fault is not None and not found:
+        raise fault
+    return found
 
 
 def _paths(corpus: Corpus) -> list[str]:
@@ -364,162 +391,133 @@ def _paths(corpus: Corpus) -> list[str]:
 
 
 def _tags(corpus: Corpus) -> list[str]:
-    """The most used first."""
+    """Return all tags, the most used first."""
     if not corpus.exists():
         return []
+    counts: Counter[str] = Counter()
     with corpus.snapshot() as snapshot:
-        counts = Counter(tag for facts in snapshot.facts() for tag in facts.tags)
+        for facts in snapshot.facts():
+            counts.update(facts.tags)
     return sorted(counts, key=lambda tag: (-counts[tag], tag))
 
 
-_LISTS: Final[Mapping[str, Callable[[Corpus], list[str]]]] = {
-    "workspace": lambda corpus: sorted(corpus.names.workspaces),
-    "tag": _tags,
-    "path": _paths,
-}
-
-
-def _from_each(
-    chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Answer]
-) -> dict[str, Answer]:
-    """Every root's answer. A filter may name what one root does not have; it is an error when none has it."""
-    found: dict[str, Answer] = {}
-    faults: list[BadFilter] = []
-    for name, live in chosen.items():
-        try:
-            found[name] = ask(live.corpus)
-        except BadFilter as error:
-            faults.append(error)
-    if faults and not found:
-        raise faults[0]
-    return found
-
-
-def _candidates(found: Mapping[str, Found]) -> int:
-    """How many results there are before the limit."""
-    return sum(one.stats["after_parent_expansion"] for one in found.values())
-
-
-def merge(found: Mapping[str, Found]) -> list[Located]:
-    """By score, which is calibrated. A root's own order stays; between equals the first root goes first."""
-    waiting = [
-        [Located(name, result) for result in one.results] for name, one in found.items()
-    ]
-    merged: list[Located] = []
-    while waiting := [each for each in waiting if each]:
-        best = max(waiting, key=lambda each: each[0].result.score)
-        merged.append(best.pop(0))
-    return merged
-
-
-def as_one(found: Mapping[str, Found]) -> Found:
-    """What several roots answered, as one answer without its results: counts and times are added up.
-
-    Its generation rises when one of theirs does.
-    """
-    first, *others = found.values()
-    if not others:
-        return first
-    each = [first, *others]
-    steps = zip(*(one.funnel or () for one in each), strict=False)
-    states = [one.index for one in each]
+def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
+    status = RootStatus(
+        root=name,
+        path=str(corpus.root),
+        documents=0,
+        chunks=0,
+        generation=0,
+        built_at="",
+        age_seconds=0,
+        pending_files=freshness.pending_files,
+        skipped={},
+        model="",
+        workspaces=tuple(sorted(corpus.names.workspaces)),
+    )
+    if not corpus.exists():
+        return status
+    with corpus.snapshot() as snapshot:
+        skipped = Counter(str(item.reason) for item in snapshot.skipped())
+        state = snapshot.state
+        model = str(snapshot.about.get("model", ""))
+    built = datetime.fromisoformat(state.built_at).timestamp()
     return replace(
-        first,
-        stats=dict(_added(one.stats for one in each)),
-        timings_ms=dict(_added(one.timings_ms for one in each)),
-        index=replace(
-            max(states, key=lambda state: state.built_at),
-            **{name: sum(getattr(state, name) for state in states) for name in _SUMMED},
-        ),
-        hints=hints_of_all(found),
-        why_not=_likeliest([one.why_not for one in each if one.why_not is not None]),
-        graph_context=None
-        if first.graph_context is None
-        else tuple(r for _, r in _context(found)),
-        funnel=None if first.funnel is None else tuple(_step(at) for at in steps),
+        status,
+        documents=state.documents,
+        chunks=state.chunks,
+        generation=state.generation,
+        built_at=state.built_at,
+        age_seconds=max(0, int(time.time() - built)),
+        skipped=dict(sorted(skipped.items())),
+        model=model,
     )
 
 
-_SUMMED: Final = (
-    "generation",
-    "documents",
-    "chunks",
-    "pending_files",
-    "pending_chunks",
-)
-_ELSEWHERE: Final = ("no such file", "not indexed", "outside the root")
+# --- several answers as one -------------------------------------------------------------------
 
 
-def _added(each: Iterable[Mapping[str, float]]) -> Counter[str]:
+def merge(found: Mapping[str, Found]) -> list[Located]:
+    """Merge results by score, which is calibrated.
+
+    The order within a root stays; of equal results, the one of the first root comes first.
+    """
+    waiting = []
+    for name, one in found.items():
+        waiting.append([Located(name, result) for result in one.results])
+    merged: list[Located] = []
+    while True:
+        waiting = [each for each in waiting if each]
+        if not waiting:
+            return merged
+        best = max(waiting, key=lambda each: each[0].result.score)
+        merged.append(best.pop(0))
+
+
+def as_one(found: Mapping[str, Found]) -> Found:
+    """Return several roots' answers as one without its results: counts and times are added up.
+
+    Its generation rises when one of theirs does.
+    """
+    answers = list(found.values())
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+    states = [one.index for one in answers]
+    sums = {name: sum(getattr(state, name) for state in states) for name in _SUMMED}
+    newest = max(states, key=lambda state: state.built_at)
+    reasons = [one.why_not for one in answers if one.why_not is not None]
+    # The reason of the root that knows the file.
+    why_not = min(reasons, key=lambda why: why.reason in _UNKNOWN, default=None)
+    context = None
+    if first.graph_context is not None:
+        context = tuple(related for _, related in _related(found))
+    funnel = None
+    if first.funnel is not None:
+        same_stages = zip(*(one.funnel or () for one in answers), strict=False)
+        funnel = tuple(_added_step(steps) for steps in same_stages)
+    return replace(
+        first,
+        stats=dict(_sum(one.stats for one in answers)),
+        timings_ms=dict(_sum(one.timings_ms for one in answers)),
+        index=replace(newest, **sums),
+        hints=hints_of_all(found),
+        why_not=why_not,
+        graph_context=context,
+        funnel=funnel,
+    )
+
+
+def _sum(each: Iterable[Mapping[str, float]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for one in each:
         total.update(one)
     return total
 
 
-def _step(same: Sequence[Step]) -> Step:
-    return Step(
-        same[0].stage, sum(step.left for step in same), sum(step.ms for step in same)
-    )
+def _added_step(steps: Sequence[Step]) -> Step:
+    left = sum(step.left for step in steps)
+    return Step(steps[0].stage, left, sum(step.ms for step in steps))
 
 
-def _likeliest(reasons: Sequence[WhyNot]) -> WhyNot | None:
-    """The word of the root that knows the file."""
-    return min(reasons, key=lambda why: why.reason in _ELSEWHERE, default=None)
-
-
-def _context(found: Mapping[str, Found]) -> Iterator[tuple[str, Related]]:
+def _related(found: Mapping[str, Found]) -> tuple[tuple[str, Related], ...]:
+    context = []
     for name, one in found.items():
-        yield from ((name, related) for related in one.graph_context or ())
+        context += [(name, related) for related in one.graph_context or ()]
+    return tuple(context)
 
 
 def together(each: Sequence[Freshness]) -> Freshness:
-    """What can be said of all of them."""
-    times = [one.as_of for one in each]
+    """Return the freshness of several roots' answers as one."""
+    times = [one.as_of for one in each if one.as_of is not None]
+    as_of = None
+    if len(times) == len(each):
+        as_of = min(times, default=None)
+    notes = [one.note for one in each if one.note]
     return Freshness(
         complete=all(one.complete for one in each),
         pending_files=sum(one.pending_files for one in each),
         embedded=min((one.embedded for one in each), default=1.0),
-        as_of=None
-        if None in times
-        else min((time for time in times if time), default=None),
-        note="; ".join(dict.fromkeys(one.note for one in each if one.note)),
+        as_of=as_of,
+        note="; ".join(dict.fromkeys(notes)),
     )
-
-
-def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
-    workspaces = tuple(sorted(corpus.names.workspaces))
-    if not corpus.exists():
-        return RootStatus(
-            name,
-            str(corpus.root),
-            0,
-            0,
-            0,
-            "",
-            0,
-            freshness.pending_files,
-            {},
-            "",
-            workspaces,
-        )
-    with corpus.snapshot() as snapshot:
-        skipped = Counter(item.reason for item in snapshot.skipped())
-        state, facts = snapshot.state, snapshot.about
-    return RootStatus(
-        root=name,
-        path=str(corpus.root),
-        documents=state.documents,
-        chunks=state.chunks,
-        generation=state.generation,
-        built_at=state.built_at,
-        age_seconds=_age(state.built_at),
-        pending_files=freshness.pending_files,
-        skipped={str(reason): count for reason, count in sorted(skipped.items())},
-        model=str(facts.get("model", "")),
-        workspaces=workspaces,
-    )
-
-
-def _age(built_at: str) -> int:
-    return max(0, int(time.time() - datetime.fromisoformat(built_at).timestamp()))

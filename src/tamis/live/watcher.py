@@ -1,20 +1,19 @@
-"""Whoever watches the files of an index, and calls when some have changed.
+"""The watcher of an index: it calls when files have changed.
 
-The system tells of changes (`ingest/notices.py`), or else we look every few seconds. A burst of changes is
-one call: it comes when there has been quiet for a moment, or when there is none for 25 such moments. What is
-ignored is not watched, and where it is told of all the same, nobody is called. Nothing is queued: that
-something has changed is one bit, because whoever is called looks at everything.
+The system reports changes (`notices.py`), or we look every few seconds. A burst of changes is one
+call, which comes after a moment of quiet, or after 25 such moments without quiet. Ignored folders
+are not watched, and changes in them call nobody. Nothing is queued: the callee looks at all files,
+so that a change is one bit.
 
-One process watches an index, holding `watch.lock`; the others wait in case it goes. A root that goes is
-waited for, and one that comes back, or is another folder by now, is taken up anew.
+One process watches an index, holding `watch.lock`; the others wait for it to end. A root that
+disappears is waited for; when it is back, or is another folder by now, watching starts anew.
 """
 
 import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -29,25 +28,24 @@ from tamis.model import Plain
 from tamis.settings import Settings
 
 _TICK: Final = 0.5  # seconds between two looks at the root itself, the lock, the index
-_SUCCESSION: Final = 2.0  # seconds between two looks whether whoever watches has gone
-_MOMENTS: Final = 25  # how many times the quiet that is waited for a burst may take: 5 seconds, by default
-_RETRY: Final = 10.0  # seconds until what has failed is tried again
-_REST: Final = (
-    4.0  # seconds of rest for each second of computing, where files change all the time
-)
-_CREDIT: Final = (
-    3.0  # seconds of computing before that counts: people save a few times in a row
-)
+_SUCCESSION: Final = 2.0  # seconds between two tries to become the watcher
+# A burst takes at most so many times the quiet that is waited for: 5 seconds by default.
+_MOMENTS: Final = 25
+_RETRY: Final = 10.0  # seconds until a failed run is tried again
+# Seconds of rest for each second of computing, if files change all the time; only computing beyond
+# the credit counts, since people save a few times in a row.
+_REST: Final = 4.0
+_CREDIT: Final = 3.0
 _LONGEST_REST: Final = 5.0
-_FAREWELL: Final = 1.0  # seconds that closing waits
-_ATTEMPTS: Final = 10  # to watch folders that come and go while we do
+_CLOSING: Final = 1.0  # seconds that closing waits
+_ATTEMPTS: Final = 10  # to watch folders that come and go meanwhile
 
 State = Literal["watching", "polling", "waiting", "following", "failing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Said(Plain):
-    """How it stands with the watching, when that changes."""
+    """The state of a watcher, reported when it changes."""
 
     state: State
     message: str
@@ -68,11 +66,11 @@ class Watcher:
         say: Callable[[Said], None] = lambda _: None,
         also: Iterable[Path] = (),
     ) -> None:
-        """`changed` is called with whether something has (True), or whether it is time to look.
+        """Prepare to watch a root with its index directory.
 
-        It has somebody else do the work, and says how many seconds of computing that took the last time.
-        It is called again every few seconds while `behind` says that it failed. `also` are files elsewhere
-        that matter.
+        `changed` gets True if files have changed, False if it is time to look. It starts the work
+        elsewhere and returns the seconds of computing that the last run took. It is called again
+        after some seconds while `behind` returns True. `also` are files elsewhere that matter.
         """
         self._root = root
         self._directory = directory
@@ -85,20 +83,19 @@ class Watcher:
         self._closing = threading.Event()
         self._woken = threading.Event()
         self._lock = threading.Lock()
-        self._signs = 0  # since the last call
-        self._first = self._last = 0.0
-        self._stale = (
-            False  # notices may be missing, or be of folders that are others by now
-        )
+        self._signs = 0  # notices since the last call
+        self._first = self._last = 0.0  # when the first and the last of them came
+        self._stale = False  # notices may be missing, or folders have been replaced
         self._notices: Notices | None = None
         self._watched: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
+        """Begin to watch."""
         self._thread.start()
 
-    def close(self, seconds: float = _FAREWELL) -> bool:
-        """False if it is still stopping; it calls nobody any more."""
+    def close(self, seconds: float = _CLOSING) -> bool:
+        """Stop calling; return False if the thread is still stopping after so many seconds."""
         self._closing.set()
         self._woken.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -107,199 +104,177 @@ class Watcher:
 
     @property
     def told_until(self) -> float:
-        """Whatever changed before this (seconds since 1970) led to a call; 0 when that cannot be said."""
+        """Time (seconds since 1970) before which all changes led to a call; 0 if unknown."""
         with self._lock:
-            notices = None if self._signs or self._stale else self._notices
-        return 0.0 if notices is None else notices.complete_until
+            if self._signs or self._stale or self._notices is None:
+                return 0.0
+            notices = self._notices
+        return notices.complete_until
 
     @property
     def knows_more(self) -> bool:
-        """Whether something has changed that nobody was called for yet."""
+        """True if files have changed since the last call."""
         return self._signs > 0
 
     def _run(self) -> None:
+        root = shown(str(self._root))
         while not self._closing.is_set():
-            if _identity(self._root) is None:
-                self._tell(
-                    "waiting",
-                    f"{shown(str(self._root))} is not there: waiting for it to come back",
-                )
-            else:
-                self._try_to_watch()
-            following = self._said is not None and self._said.state == "following"
-            self._closing.wait(_SUCCESSION if following else _TICK)
-
-    def _try_to_watch(self) -> None:
-        try:
-            with sole_watcher(self._directory) as held:
-                self._watch(held)
-        except IndexLocked as other:
-            self._tell(
-                "following", f"{other.holder} watches {shown(str(self._root))} already"
-            )
-        except TamisError as fault:
-            self._tell("failing", fault.message, fault.hint)
-        except OSError as error:  # a root that goes takes the lock's folder with it
-            if _identity(self._root) is not None:
-                self._tell(
-                    "failing",
-                    f"cannot watch {shown(str(self._root))}: {error}",
-                    "check the folder",
-                )
+            pause = _TICK
+            try:
+                if _identity(self._root) is None:
+                    message = f"{root} is not there: waiting for it to come back"
+                    self._tell("waiting", message)
+                else:
+                    with sole_watcher(self._directory) as held:
+                        self._watch(held)
+            except IndexLocked as other:
+                self._tell("following", f"{other.holder} watches {root} already")
+                pause = _SUCCESSION
+            except TamisError as fault:
+                self._tell("failing", fault.message, fault.hint)
+            except OSError as error:
+                # A root that disappears takes the folder of the lock with it.
+                if _identity(self._root) is not None:
+                    message = f"cannot watch {root}: {error}"
+                    self._tell("failing", message, "check the folder")
+            self._closing.wait(pause)
 
     def _watch(self, held: Callable[[], bool]) -> None:
         """Watch until the root or the lock is another one."""
         identity = _identity(self._root)
-        with self._listening():
+        try:
             self._follow_folders()
-            self._call(True)
+            self._call()
             clock = _Clock()
             while not self._closing.is_set():
                 self._woken.wait(self._pause(clock))
                 self._woken.clear()
                 if _identity(self._root) != identity or not held():
                     return
-                if (
-                    self._notices is not None
-                    and self._notices.is_deaf
-                    and not self._stale
-                ):
+                is_deaf = self._notices is not None and self._notices.is_deaf
+                if is_deaf and not self._stale:
                     self._hear(LOST)
-                self._attend(clock)
+                self._call_if_due(clock)
+        finally:
+            self._replace_notices(None, frozenset())
 
-    def _attend(self, clock: "_Clock") -> None:
-        """Call whoever is to be called, if it is time."""
-        options, now = self._settings().watch, time.monotonic()
-        swept = (
-            bool(options.sweep_seconds) and now - clock.swept >= options.sweep_seconds
-        )
-        behind = self._behind() or not (self._directory / "index.db").exists()
-        if (
-            self._is_quiet(clock, now)
-            or swept
-            or (behind and now - clock.called >= _RETRY)
-        ):
+    def _call_if_due(self, clock: "_Clock") -> None:
+        options = self._settings().watch
+        now = time.monotonic()
+        sweep = options.sweep_seconds
+        sweeps = bool(sweep) and now - clock.swept >= sweep
+        is_behind = self._behind() or not (self._directory / "index.db").exists()
+        retries = is_behind and now - clock.called >= _RETRY
+        is_quiet = self._signs > 0 and now >= self._due(clock)
+        if is_quiet or sweeps or retries:
             self._follow_folders()
-            clock.call(self._call(True))
-            clock.swept = clock.called if swept else clock.swept
+            clock.called_again(self._call())
+            if sweeps:
+                clock.swept = clock.called
         elif self._notices is None and now - clock.polled >= options.poll_ms / 1000:
             self._changed(False)
             clock.polled = time.monotonic()
 
     def _pause(self, clock: "_Clock") -> float:
-        now = time.monotonic()
-        pauses = [_TICK]
+        """Return the seconds until there may be something to do."""
+        until = time.monotonic() + _TICK
         if self._signs:
-            pauses.append(self._due(clock) - now)
+            until = min(until, self._due(clock))
         if self._notices is None:
-            pauses.append(clock.polled + self._settings().watch.poll_ms / 1000 - now)
-        return max(0.0, min(pauses))
-
-    def _is_quiet(self, clock: "_Clock", now: float) -> bool:
-        return self._signs > 0 and now >= self._due(clock)
+            until = min(until, clock.polled + self._settings().watch.poll_ms / 1000)
+        return max(0.0, until - time.monotonic())
 
     def _due(self, clock: "_Clock") -> float:
-        """When to call for the signs there are: files that change all the time must not keep us busy."""
+        """Return when to call for the notices so far: constant changes must not keep us busy."""
         quiet = self._settings().watch.debounce_ms / 1000
         with self._lock:
-            return max(
-                clock.rested, min(self._last + quiet, self._first + _MOMENTS * quiet)
-            )
+            ended = min(self._last + quiet, self._first + _MOMENTS * quiet)
+        return max(clock.rested, ended)
 
-    def _call(self, sure: bool) -> float:
-        """Signs that come meanwhile stay: `told_until` must not run ahead of the call."""
+    def _call(self) -> float:
+        """Call. Notices that come meanwhile stay: `told_until` must not run ahead of the call."""
         signs = self._signs
-        took = self._changed(sure)
+        took = self._changed(True)
         with self._lock:
             self._signs -= signs
             self._first = time.monotonic()
         return took
 
     def _hear(self, paths: Paths) -> None:
-        """Called by the notices' thread."""
-        if paths and not self._signs_now().among(paths):
-            return
+        """Take a notice. Called by the thread of the notices."""
+        if paths:
+            settings = self._settings()
+            rules = rules_of(self._root, settings)
+            # The ignore file may be gone, and its rules with it.
+            ignore_file = os.path.join(self._root, settings.ignore.file)
+            known = (ignore_file, *self._files_outside())
+            if not Signs(self._root, rules, self._directory, known).among(paths):
+                return
         with self._lock:
             self._last = time.monotonic() - QUIET
-            self._first = self._first if self._signs else self._last
+            if not self._signs:
+                self._first = self._last
             self._signs += 1
-            # A folder that goes and comes has the same name, and is no longer watched.
-            self._stale = (
-                self._stale or not paths or not self._watched.isdisjoint(paths)
-            )
+            # A folder that is deleted and made again has the same name and no watch.
+            if not paths or not self._watched.isdisjoint(paths):
+                self._stale = True
         self._woken.set()
 
-    def _signs_now(self) -> Signs:
-        settings = self._settings()
-        ignoring = os.path.join(
-            self._root, settings.ignore.file
-        )  # which may have gone, and its rules with it
-        known = (
-            ignoring,
-            *self._also,
-            *repository_files(self._root),
-            *outer_rules(self._root),
-        )
-        return Signs(self._root, rules_of(self._root, settings), self._directory, known)
-
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self._replace(None, frozenset())
+    def _files_outside(self) -> tuple[str, ...]:
+        """Return the files outside the root that decide what is indexed."""
+        return (*self._also, *repository_files(self._root), *outer_rules(self._root))
 
     def _follow_folders(self) -> None:
-        """Watch the folders that there are now, before anybody looks what is in them.
+        """Watch the folders that there are now, before anybody looks into them.
 
-        What appears while we are at it may be in a folder that was listed and not watched yet, so the list
-        must come out the same once all of it is watched.
+        A file that appears meanwhile may be in a folder that was listed and not watched yet, so
+        the list must come out the same once all of it is watched.
         """
-        if self._settings().watch.poll:
-            self._replace(None, frozenset())
-            self._tell(
-                "polling",
-                f"looking at {shown(str(self._root))} every {self._interval()}",
-            )
+        root = shown(str(self._root))
+        options = self._settings().watch
+        interval = f"{options.poll_ms / 1000:g} s"
+        if options.poll:
+            self._replace_notices(None, frozenset())
+            self._tell("polling", f"looking at {root} every {interval}")
             return
         with self._lock:
             stale, self._stale = self._stale, False
         for _ in range(_ATTEMPTS):
-            wanted = frozenset(self._folders())
+            wanted = self._folders()
             if wanted == self._watched and not stale:
                 return
             stale = False
             try:
-                self._replace(Notices(sorted(wanted), self._hear), wanted)
-                self._tell("watching", f"watching {shown(str(self._root))}")
+                self._replace_notices(Notices(sorted(wanted), self._hear), wanted)
+                self._tell("watching", f"watching {root}")
             except (FileNotFoundError, PermissionError):
                 continue
             except NoNotices as error:
-                self._replace(None, frozenset())
-                every = f"looking every {self._interval()} instead (watch.poll_ms)"
+                self._replace_notices(None, frozenset())
+                every = f"looking every {interval} instead (watch.poll_ms)"
                 self._tell("polling", f"cannot be told of changes: {error}; {every}")
                 return
 
-    def _folders(self) -> Iterable[str]:
+    def _folders(self) -> frozenset[str]:
         if RECURSIVE:
-            return (str(self._root),)
-        rules = rules_of(self._root, self._settings())
-        outside = (*self._also, *repository_files(self._root), *outer_rules(self._root))
-        around = {os.path.dirname(file) for file in outside}
-        index = str(self._directory)
-        inside = (place for place in folders(self._root, rules) if place != index)
-        return (*inside, *filter(os.path.isdir, around))
+            return frozenset([str(self._root)])
+        found = set(folders(self._root, rules_of(self._root, self._settings())))
+        found.discard(str(self._directory))
+        for file in self._files_outside():
+            folder = os.path.dirname(file)
+            if os.path.isdir(folder):
+                found.add(folder)
+        return frozenset(found)
 
-    def _replace(self, notices: Notices | None, watched: frozenset[str]) -> None:
-        """The new ones listen already when the old ones stop."""
+    def _replace_notices(
+        self, notices: Notices | None, watched: frozenset[str]
+    ) -> None:
+        """Stop the old notices; the new ones have begun already."""
         with self._lock:
             before, self._notices = self._notices, notices
             self._watched = watched
         if before is not None:
             before.close()
-
-    def _interval(self) -> str:
-        return f"{self._settings().watch.poll_ms / 1000:g} s"
 
     def _tell(self, state: State, message: str, hint: str = "") -> None:
         said = Said(state, message, hint)
@@ -310,29 +285,32 @@ class Watcher:
 
 @dataclass(slots=True)
 class _Clock:
-    """When what was done last, and how much work that made lately."""
+    """The times of the last call, sweep and poll, and the recent work of calls."""
 
     called: float = field(default_factory=time.monotonic)
     swept: float = field(default_factory=time.monotonic)
     polled: float = field(default_factory=time.monotonic)
-    work: float = 0.0  # seconds, less what was rested since
+    work: float = 0.0  # seconds, less the rest since
 
     @property
     def rested(self) -> float:
-        """When we may call again."""
-        return self.called + min(_REST * max(0.0, self.work - _CREDIT), _LONGEST_REST)
+        """Time from which the next call is allowed."""
+        rest = _REST * max(0.0, self.work - _CREDIT)
+        return self.called + min(rest, _LONGEST_REST)
 
-    def call(self, took: float) -> None:
-        """What `took` so long began with the call before."""
+    def called_again(self, took: float) -> None:
+        """Note a call, and that the one before it made so much work."""
         now = time.monotonic()
         self.work = max(0.0, self.work + took - (now - self.called) / _REST)
         self.called = now
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Which folder it is that has this name; None while there is none."""
+    """Return device and inode of the folder of this name, None if there is none."""
     try:
         status = os.stat(folder)
     except OSError:
         return None
-    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
+    if not stat.S_ISDIR(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino
