@@ -238,7 +238,7 @@ def test_terms_of_two_texts_side_by_side_are_the_terms_of_both(first, second):
 def test_case_does_not_matter(text):
     """Capitals of every script that has a capital for each small letter."""
     simple = "".join(
-        c for c in text if c.lower().upper() == c.upper() and len(c.upper()) == 1
+        c for c in text if c.upper().casefold() == c.casefold() and len(c.upper()) == 1
     )
     assert words(simple.upper()) == words(simple.lower())
 

@@ -1,4 +1,4 @@
-"""From code to terms: the tokenizer of the code lane, for indexing and searching alike.
+"""Terms of code: the tokenizer of the code lane, for indexing and searching.
 
 Nothing is stemmed and no word is too common. An identifier gives itself and its parts
 (`getUserById` -> getuserbyid get user by id), a chain of them (`os.path.join`, `my-button`,
@@ -16,7 +16,7 @@ from typing import Final
 from tamis.model import Chunk
 from tamis.text.words import TermNumbers
 
-# Raise whenever the same text would give other terms: an index made before is then out of date.
+# Raise it if the same text gives other terms: indexes made before are then out of date.
 IDENTIFIERS_VERSION: Final = 1
 
 _OPERATORS: Final = r"::|->|=>|:=|\+\+|==|!=|<=|>=|&&|\|\||\*\*|<<|>>"
@@ -41,122 +41,131 @@ _NAME: Final = re.compile(
     rf"|^(?:{_OPERATORS})$"
     r"|[^\W\d]\d+[^\W\d]|^v\d"  # sha256sum, v2
 )
-_PROSE: Final = re.compile(
-    r"[^\W\d_]+/[^\W\d_]+|(?:[^\W\d_]\.)+[^\W\d_]"
-)  # read/write, i.e
+# read/write, i.e
+_PROSE: Final = re.compile(r"[^\W\d_]+/[^\W\d_]+|(?:[^\W\d_]\.)+[^\W\d_]")
+_CALL: Final = re.compile(r"[^\W\d]\w*\(\)[^\w]*$")
 _IN_BACKTICKS: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SIGNED: Final = re.compile(r"(?<![\w`])[A-Za-z](?:\+\+|\#)(?![\w`])")
 _LONGEST_TERM: Final = 80  # longer ones are encoded data: nobody types them
 
 
 def identifiers(text: str) -> list[str]:
-    """The terms of a piece of code, in order, with repetitions."""
+    """Return the terms of a piece of code, in order, with repetitions."""
     return list(chain.from_iterable(map(terms_of, _TOKEN.findall(text))))
 
 
 def code_in(chunk: Chunk) -> str:
-    """The code of a passage: all of it, or of prose what stands in backticks, and `C++` and its like."""
-    if chunk.chunk_type != "documentation":
-        return chunk.content
+    """Return the code of a passage: all of it, or of prose the text in backticks, and `C++`."""
     text = chunk.content
-    quoted = _IN_BACKTICKS.findall(text) if "`" in text else []
-    signed = _SIGNED.findall(text) if "+" in text or "#" in text else []
-    return " ".join((*quoted, *signed))
+    if chunk.chunk_type != "documentation":
+        return text
+    found: list[str] = []
+    if "`" in text:
+        found += _IN_BACKTICKS.findall(text)
+    if "+" in text or "#" in text:
+        found += _SIGNED.findall(text)
+    return " ".join(found)
 
 
 def spoken(names: Iterable[str]) -> str:
-    """The words in names that have several: `Client.getUserById` -> `get User By Id`."""
-    links = [link for name in names for link in _JOINTS.split(name)]
-    return " ".join(
-        " ".join(own) for link in dict.fromkeys(links) if len(own := parts(link)) > 1
-    )
+    """Return the words of names that have several: `Client.getUserById` -> `get User By Id`."""
+    links = chain.from_iterable(map(_JOINTS.split, names))
+    found: list[str] = []
+    for link in dict.fromkeys(links):
+        own = parts(link)
+        if len(own) > 1:
+            found += own
+    return " ".join(found)
 
 
 def definitions(names: Iterable[str]) -> list[str]:
-    """The terms that only a definition has: `Client.retry` -> `=client.retry`, `=retry`."""
-    plain = [plain_name(name) for name in names]
-    return [
-        f"={end}"
-        for name in plain
-        for end in dict.fromkeys((name, name.rpartition(".")[2]))
-        if end
-    ]
+    """Return the terms that only a definition has: `Client.retry` -> `=client.retry`, `=retry`."""
+    found = []
+    for name in map(plain_name, names):
+        ends = dict.fromkeys((name, name.rpartition(".")[2]))
+        found += [f"={end}" for end in ends if end]
+    return found
 
 
 def asked(question: str) -> tuple[str, ...]:
-    """What the code lane is asked: the names in a question, and that they be defined. One word alone may
-    be the name of something, so its definition is asked for; what merely has the word is the words lane's.
+    """Return the terms for the code lane: the names in a question, and their definitions.
+
+    One word alone may be a name, so its definition is asked for; its other uses are the words
+    lane's.
     """
-    names = names_in(question)
-    defined = (f"={name}" for name in map(plain_name, wanted_names(question)) if name)
-    return tuple(dict.fromkeys((*identifiers(" ".join(names)), *defined)))
+    terms = identifiers(" ".join(names_in(question)))
+    for name in map(plain_name, wanted_names(question)):
+        if name:
+            terms.append(f"={name}")
+    return tuple(dict.fromkeys(terms))
 
 
 def wanted_names(question: str) -> tuple[str, ...]:
-    """The names in a question; one word alone is a name, too."""
+    """Return the names in a question; one word alone is a name, too."""
     words = words_of(question)
-    return tuple(words) if len(words) == 1 else names_in(question)
+    if len(words) == 1:
+        return tuple(words)
+    return names_in(question)
 
 
 def names_in(question: str) -> tuple[str, ...]:
-    """The words of a question that can only be names: of symbols, files, versions, operators."""
-    return tuple(
-        word
-        for word in words_of(question)
-        if _NAME.search(word) and not _PROSE.fullmatch(word)
-    )
+    """Return the words that can only be names: of symbols, files, versions, operators."""
+    named = filter(_NAME.search, words_of(question))
+    return tuple(word for word in named if not _PROSE.fullmatch(word))
 
 
 def in_sentence(question: str) -> bool:
-    """Whether a question has names, and other words."""
+    """Return True if a question has names and other words."""
     return 0 < len(names_in(question)) < len(words_of(question))
 
 
 def words_of(question: str) -> list[str]:
-    """The words of a question without the punctuation around them; operators stay what they are."""
-    stripped = (
-        each if _OPERATOR.fullmatch(each) else _stripped(each)
-        for each in question.split()
-    )
-    return [word for word in stripped if word]
-
-
-def _stripped(word: str) -> str:
-    bare = word.rstrip(_AFTER).lstrip(_BEFORE)
-    return f"{bare}()" if re.search(r"[^\W\d]\w*\(\)[^\w]*$", word) else bare
+    """Return the words of a question without punctuation around them, but with operators."""
+    found = []
+    for word in question.split():
+        bare = word
+        if not _OPERATOR.fullmatch(word):
+            bare = word.rstrip(_AFTER).lstrip(_BEFORE)
+            if _CALL.search(word):
+                bare += "()"
+        if bare:
+            found.append(bare)
+    return found
 
 
 def plain_name(name: str) -> str:
-    """`Client::retry()` and `Client#retry` as `client.retry`."""
+    """Return the form in which names are compared: `Client::retry()` -> `client.retry`."""
     return _QUALIFIERS.sub(".", name.removesuffix("()")).lower().strip(".")
 
 
 def identifier_numbers() -> TermNumbers:
-    """Numbers for the terms that `identifiers` gives."""
+    """Return numbers for the terms that `identifiers` gives."""
     return TermNumbers(_TOKEN.findall, terms_of)
 
 
 def terms_of(token: str) -> tuple[str, ...]:
-    """A token and what it is made of, each once."""
-    # Long ones do not come twice, and would fill the memory.
-    return _remembered(token) if len(token) <= _LONGEST_TERM else _terms_of(token)
+    """Return a token and its parts, each once."""
+    if len(token) > _LONGEST_TERM:
+        # Long ones do not come twice, and would fill the memory.
+        return _remembered.__wrapped__(token)
+    return _remembered(token)
 
 
-def _terms_of(token: str) -> tuple[str, ...]:
-    whole = _VERSION.fullmatch(token) or not (token[0].isalnum() or token[0] == "_")
-    links = [] if whole else _JOINTS.split(token)
-    made = [token, *links, *(part for link in links for part in parts(link))]
-    lower = (unicodedata.normalize("NFC", term).lower() for term in made)
-    return tuple(
-        dict.fromkeys(term for term in lower if 0 < len(term) <= _LONGEST_TERM)
-    )
-
-
-_remembered: Final = lru_cache(maxsize=1 << 17)(_terms_of)
+@lru_cache(maxsize=1 << 17)
+def _remembered(token: str) -> tuple[str, ...]:
+    made = [token]
+    is_name = token[0].isalnum() or token[0] == "_"
+    if is_name and not _VERSION.fullmatch(token):
+        links = _JOINTS.split(token)
+        made += links
+        made += chain.from_iterable(map(parts, links))
+    lower = [unicodedata.normalize("NFC", term).lower() for term in made]
+    terms = [term for term in lower if 0 < len(term) <= _LONGEST_TERM]
+    return tuple(dict.fromkeys(terms))
 
 
 def parts(identifier: str) -> list[str]:
-    """`HTTPResponse` -> HTTP Response; `snake_CASE2` -> snake CASE 2. Operators have no parts."""
+    """Split an identifier: `HTTPResponse` -> HTTP Response; `snake_CASE2` -> snake CASE 2."""
     found: list[str] = []
     for word in identifier.split("_"):
         start = 0
@@ -165,14 +174,14 @@ def parts(identifier: str) -> list[str]:
                 found.append(word[start:at])
                 start = at
         found.append(word[start:])
-    return [part for part in found if part.isalnum()]
+    return list(filter(str.isalnum, found))
 
 
 def _begins_part(word: str, at: int) -> bool:
     before, here = word[at - 1], word[at]
     if before.isdigit() != here.isdigit():
         return True
+    if not here.isupper():
+        return False
     after = word[at + 1 : at + 2]
-    return here.isupper() and (
-        before.islower() or (before.isupper() and after.islower())
-    )
+    return before.islower() or (before.isupper() and after.islower())
