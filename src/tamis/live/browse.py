@@ -1,6 +1,6 @@
-"""Reading what a search has found: a passage by its id, or lines of a document, with what stands around.
+"""Read and list documents of an index: passages, lines, facets, links.
 
-Lines come from the file as it is now, of documents that the index holds and of no others.
+Lines come from the file as it is now, and only of documents that the index holds.
 """
 
 import difflib
@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Final
 
 from tamis.corpus import Corpus
@@ -36,13 +35,19 @@ from tamis.request import Narrowing
 from tamis.text.languages import MARKDOWN, PROSE, extension, language_of
 from tamis.text.linking import Directory, named
 
+MOST_NODES: Final = 120  # of a picture: more cannot be read
 _SHOWN: Final = 5  # documents that an error names
-_PARENT: Final = "parent-"
+_WHOLE: Final = 1 << 30  # characters: no indexed document has as many
+_TOO_LONG: Final = ("cut: raise max_tokens, or go on with path and start_line",)
+_MOVED: Final = "the file has changed since it was indexed: lines may have moved"
+
+
+# --- Passages -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which passage: a chunk with so many neighbours on either side, or lines of a document."""
+    """A passage to read: a chunk and so many neighbours on either side, or lines of a document."""
 
     chunk_id: str | None = None
     path: str | None = None
@@ -50,96 +55,85 @@ class Wanted:
     end_line: int | None = None
     neighbours: int = 0
 
+    def check(self) -> None:
+        """Raise UsageError if the fields contradict each other."""
+        first, last = self.start_line, self.end_line
+        fault = None
+        if self.chunk_id is not None and self.path is not None:
+            fault = "chunk_id and path are given", "give chunk_id or path, not both"
+        elif self.chunk_id is None and self.path is None:
+            hint = "give chunk_id, or path with start_line and end_line"
+            fault = "which passage?", hint
+        elif self.chunk_id is not None and (first, last) != (None, None):
+            hint = "leave start_line and end_line out, or give path"
+            fault = "a chunk has its own lines", hint
+        elif self.path is not None and self.neighbours:
+            fault = "neighbours are those of a chunk", "give chunk_id, or more lines"
+        elif first and last and last < first:
+            fault = f"end_line {last} is before start_line {first}", "swap them"
+        if fault is not None:
+            message, hint = fault
+            raise UsageError(message, hint=hint)
+
 
 @dataclass(frozen=True, slots=True)
 class Excerpt(Plain):
+    """Lines of a document."""
+
     path: str
     start_line: int
     end_line: int
     content: str
     header_path: str = ""
-    next_line: int | None = (
-        None  # where to go on: the text was too long, or the document goes on
-    )
+    # Where to go on, if the text was too long or the document goes on.
+    next_line: int | None = None
     hints: tuple[str, ...] = ()
 
 
 def excerpt(corpus: Corpus, wanted: Wanted, most: int) -> Excerpt:
-    """At most so many characters of it, whole lines where one fits."""
-    _check(wanted)
+    """Return at most so many characters of a passage, in whole lines if one fits."""
+    wanted.check()
     with corpus.snapshot() as snapshot:
         if wanted.chunk_id is not None:
             return _chunk(corpus, snapshot, wanted.chunk_id, wanted.neighbours, most)
         path = find_document(corpus, snapshot, wanted.path or "")
         passages = passages_of(snapshot, path)
-    return _between(
-        corpus, path, wanted.start_line or 1, wanted.end_line, most, passages
-    )
-
-
-def _check(wanted: Wanted) -> None:
-    if wanted.chunk_id is not None and wanted.path is not None:
-        raise UsageError(
-            "chunk_id and path are given", hint="give chunk_id or path, not both"
-        )
-    if wanted.chunk_id is None and wanted.path is None:
-        raise UsageError(
-            "which passage?", hint="give chunk_id, or path with start_line and end_line"
-        )
-    lines = (wanted.start_line, wanted.end_line)
-    if wanted.chunk_id is not None and lines != (None, None):
-        raise UsageError(
-            "a chunk has its own lines",
-            hint="leave start_line and end_line out, or give path",
-        )
-    if wanted.path is not None and wanted.neighbours:
-        raise UsageError(
-            "neighbours are those of a chunk", hint="give chunk_id, or more lines"
-        )
-    if wanted.start_line and wanted.end_line and wanted.end_line < wanted.start_line:
-        raise UsageError(
-            f"end_line {wanted.end_line} is before start_line {wanted.start_line}",
-            hint="swap them",
-        )
+    first = wanted.start_line or 1
+    return _lines(corpus, path, first, wanted.end_line, most, passages)
 
 
 def find_document(corpus: Corpus, snapshot: Holding, path: str) -> str:
-    """The one document that a path or a name stands for."""
+    """Return the one document of this path or name."""
     found = snapshot.documents(atom("file", (path,), corpus.names))
     if path in found:
         return path
     if len(found) == 1:
         return found[0]
     if found:
+        shown = ", ".join(found[:_SHOWN])
+        if len(found) > _SHOWN:
+            shown += ", ..."
         raise UsageError(
-            f"{len(found)} documents are called {path}", hint=f"one of {_some(found)}"
+            f"{len(found)} documents are called {path}", hint=f"one of {shown}"
         )
     near = difflib.get_close_matches(path, snapshot.documents(EVERYTHING), n=_SHOWN)
-    hint = (
-        f"did you mean {_some(near)}?"
-        if near
-        else "index_status tells what is skipped, and why"
-    )
+    hint = "index_status tells what is skipped, and why"
+    if near:
+        hint = f"did you mean {', '.join(near)}?"
     raise NotIndexed(f"no document {path} is indexed", hint=hint)
 
 
-def _some(paths: list[str]) -> str:
-    return ", ".join(paths[:_SHOWN]) + (", ..." if len(paths) > _SHOWN else "")
-
-
 def document_text(corpus: Corpus, path: str) -> str:
-    """The whole text of a document that the index holds, as it is now."""
+    """Return the whole text of an indexed document as it is now."""
     text = read_inside(corpus.root, path, corpus.settings.index.max_file_bytes)
     if isinstance(text, Skipped):
-        raise UsageError(
-            f"{path} cannot be read: {text.reason} {text.detail}".rstrip(),
-            hint="search again",
-        )
+        why = f"{text.reason} {text.detail}".rstrip()
+        raise UsageError(f"{path} cannot be read: {why}", hint="search again")
     return text
 
 
 def passages_of(snapshot: Holding, path: str) -> dict[int, Passage]:
-    """Of a document, in order."""
+    """Return the passages of a document by their number, in order."""
     keys = snapshot.keys([path], snapshot.allow(EVERYTHING)).get(path, ())
     found = snapshot.passages(keys)
     return {found[key].ordinal: found[key] for key in keys}
@@ -150,83 +144,66 @@ def _chunk(
 ) -> Excerpt:
     path, _, number = chunk_id.rpartition("#")
     if not path:
-        raise UsageError(
-            f"{chunk_id} is no chunk_id",
-            hint="one looks like docs/api.md#3; or give path",
-        )
+        hint = "one looks like docs/api.md#3; or give path"
+        raise UsageError(f"{chunk_id} is no chunk_id", hint=hint)
     path = find_document(corpus, snapshot, path)
     passages = passages_of(snapshot, path)
-    found = _numbered(snapshot, path, number, passages)
+    found: Passage | Parent | None = None
+    digits = number.removeprefix("parent-")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10:
+        key = int(digits)
+        if digits == number:
+            found = passages.get(key)
+        else:
+            found = snapshot.parents([(path, key)]).get((path, key))
     if found is None:
         hint = "its document has changed: search again, or give path and lines"
         raise NotIndexed(f"there is no passage {chunk_id}", hint=hint)
     if not neighbours:
-        return _alone(path, found, most)
-    made = _between(corpus, path, *_around(found, passages, neighbours), most, passages)
-    moved = _first_line(found.content) not in made.content and made.next_line is None
-    hints = (*made.hints, *((_MOVED,) if moved else ()))
+        return _stored(path, found, most)
+    first, last = _with_neighbours(found, passages.values(), neighbours)
+    made = _lines(corpus, path, first, last, most, passages)
+    hints = made.hints
+    first_line = found.content.strip().partition("\n")[0].strip()
+    if first_line not in made.content and made.next_line is None:
+        hints = (*hints, _MOVED)
     return replace(made, header_path=found.header_path, hints=hints)
 
 
-_MOVED: Final = "the file has changed since it was indexed: lines may have moved"
-
-
-def _first_line(content: str) -> str:
-    return content.strip().split("\n", 1)[0].strip()
-
-
-def _numbered(
-    snapshot: Holding, path: str, number: str, passages: Mapping[int, Passage]
-) -> Passage | Parent | None:
-    digits = number.removeprefix(_PARENT)
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        return None
-    if number.startswith(_PARENT):
-        return snapshot.parents([(path, int(digits))]).get((path, int(digits)))
-    return passages.get(int(digits))
-
-
-def _around(
-    found: Passage | Parent, passages: Mapping[int, Passage], neighbours: int
+def _with_neighbours(
+    found: Passage | Parent, passages: Iterable[Passage], neighbours: int
 ) -> tuple[int, int]:
-    before = [
-        each.start_line
-        for each in passages.values()
-        if each.start_line < found.start_line
-    ]
-    after = [
-        each.end_line for each in passages.values() if each.end_line > found.end_line
-    ]
-    first = sorted(before)[-neighbours:]
-    last = sorted(after)[:neighbours]
-    return (first or [found.start_line])[0], (last or [found.end_line])[-1]
+    """Return the first and the last line of a passage and its neighbours."""
+    starts = [found.start_line]
+    ends = [found.end_line]
+    for each in passages:
+        if each.start_line < found.start_line:
+            starts.append(each.start_line)
+        if each.end_line > found.end_line:
+            ends.append(each.end_line)
+    starts.sort()
+    ends.sort()
+    first = max(0, len(starts) - 1 - neighbours)
+    last = min(neighbours, len(ends) - 1)
+    return starts[first], ends[last]
 
 
-def _alone(path: str, found: Passage | Parent, most: int) -> Excerpt:
-    """As it is in the index, to the letter."""
+def _stored(path: str, found: Passage | Parent, most: int) -> Excerpt:
+    """Return a passage as the index holds it, to the letter."""
+    first, last = found.start_line, found.end_line
     if len(found.content) <= most:
-        return Excerpt(
-            path, found.start_line, found.end_line, found.content, found.header_path
-        )
+        return Excerpt(path, first, last, found.content, found.header_path)
     lines = found.content.split("\n")
     count = _fitting(lines, most)
-    last = min(found.start_line + count - 1, found.end_line)
-    following = last + 1 if last < found.end_line else None
-    return Excerpt(
-        path,
-        found.start_line,
-        last,
-        "\n".join(lines[:count])[:most],
-        found.header_path,
-        following,
-        _TOO_LONG,
-    )
+    text = "\n".join(lines[:count])[:most]
+    end = min(first + count - 1, last)
+    following = None
+    if end < last:
+        following = end + 1
+    return Excerpt(path, first, end, text, found.header_path, following, _TOO_LONG)
 
 
-_TOO_LONG: Final = ("cut: raise max_tokens, or go on with path and start_line",)
-
-
-def _between(
+def _lines(
     corpus: Corpus,
     path: str,
     first: int,
@@ -234,88 +211,84 @@ def _between(
     most: int,
     passages: Mapping[int, Passage],
 ) -> Excerpt:
-    """These lines of a document; of a notebook the cells in them, since its own lines are JSON."""
+    """Return lines of a document; of a notebook its cells, since its own lines are JSON."""
     if path.endswith(".ipynb"):
-        return _cells(path, [*passages.values()], first, last, most)
+        return _cells(path, list(passages.values()), first, last, most)
     lines = document_text(corpus, path).removesuffix("\n").split("\n")
     if first > len(lines):
         hint = f"give a start_line from 1 to {len(lines)}"
         raise UsageError(f"{path} has {len(lines)} lines, not {first}", hint=hint)
     wanted = lines[first - 1 : last]
     count = _fitting(wanted, most)
-    text, end = "\n".join(wanted[:count]), first + count - 1
-    header = next(
-        (
-            p.header_path
-            for p in passages.values()
-            if p.start_line <= first <= p.end_line
-        ),
-        "",
-    )
-    is_cut = count < len(wanted) or len(text) > most
-    following = end + 1 if end < len(lines) else None
-    return Excerpt(
-        path, first, end, text[:most], header, following, _TOO_LONG if is_cut else ()
-    )
+    text = "\n".join(wanted[:count])
+    hints: tuple[str, ...] = ()
+    if count < len(wanted) or len(text) > most:
+        hints = _TOO_LONG
+    end = first + count - 1
+    following = None
+    if end < len(lines):
+        following = end + 1
+    header = ""
+    for passage in passages.values():
+        if passage.start_line <= first <= passage.end_line:
+            header = passage.header_path
+            break
+    return Excerpt(path, first, end, text[:most], header, following, hints)
 
 
 def _cells(
     path: str, passages: list[Passage], first: int, last: int | None, most: int
 ) -> Excerpt:
-    inside = [
-        p
-        for p in passages
-        if p.end_line >= first and (last is None or p.start_line <= last)
-    ]
+    inside = [passage for passage in passages if passage.end_line >= first]
+    if last is not None:
+        inside = [passage for passage in inside if passage.start_line <= last]
     if not inside:
-        raise UsageError(
-            f"{path} has nothing to read in these lines",
-            hint="give chunk_id, or other lines",
-        )
+        hint = "give chunk_id, or other lines"
+        raise UsageError(f"{path} has nothing to read in these lines", hint=hint)
     count = _fitting([f"{each.content}\n" for each in inside], most)
     shown = inside[:count]
     text = "\n\n".join(each.content for each in shown)
-    is_cut = count < len(inside) or len(text) > most
-    after = [
-        each.start_line for each in passages if each.start_line > shown[-1].end_line
-    ]
-    lines = shown[0].start_line, shown[-1].end_line
-    following, hints = min(after, default=None), _TOO_LONG if is_cut else ()
-    return Excerpt(path, *lines, text[:most], shown[0].header_path, following, hints)
+    hints: tuple[str, ...] = ()
+    if count < len(inside) or len(text) > most:
+        hints = _TOO_LONG
+    start, end = shown[0].start_line, shown[-1].end_line
+    later = [each.start_line for each in passages if each.start_line > end]
+    following = min(later, default=None)
+    header = shown[0].header_path
+    return Excerpt(path, start, end, text[:most], header, following, hints)
 
 
 def _fitting(texts: Sequence[str], most: int) -> int:
-    """How many of them fit, a line each; the first does always, if only with its beginning."""
-    sizes = accumulate(len(text) + 1 for text in texts)
-    return max(1, sum(size <= most + 1 for size in sizes))
+    """Return how many texts fit, a line each: at least one, which may have to be cut."""
+    size = -1  # no line end after the last
+    for count, text in enumerate(texts):
+        size += len(text) + 1
+        if size > most:
+            return max(1, count)
+    return max(1, len(texts))
 
 
-MOST_NODES: Final = 120  # of a picture: more is a hairball
-_WHOLE: Final = 1 << 30  # characters: no document that is indexed has as many
+# --- Lists and counts -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """How many documents a filter lets through, and how many of them have each value."""
+    """Number of documents that a filter lets through, and of those that have each value."""
 
     documents: int
     chunks: int
-    counts: dict[
-        str, dict[str, int]
-    ]  # by facet, then by value; the most frequent first
+    # By facet, then by value; the most frequent first.
+    counts: dict[str, dict[str, int]]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "documents": self.documents,
-            "chunks": self.chunks,
-            "facets": {
-                name: [
-                    {"value": value, "documents": count}
-                    for value, count in counts.items()
-                ]
-                for name, counts in self.counts.items()
-            },
-        }
+        """Return the counts as JSON has them."""
+        facets = {}
+        for name, counts in self.counts.items():
+            items = counts.items()
+            facets[name] = [
+                {"value": each, "documents": count} for each, count in items
+            ]
+        return {"documents": self.documents, "chunks": self.chunks, "facets": facets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,9 +304,96 @@ class Listed(Plain):
     is_archived: bool
 
 
+def filter_for(corpus: Corpus, narrowing: Narrowing, query: str = "") -> Filter:
+    """Return the filter of a question; its words do not matter here."""
+    return corpus.allowed(narrowing, parse_query(query, corpus.names)[1])
+
+
+def facets(corpus: Corpus, filter: Filter) -> Facets:
+    """Count documents by tag, type, language, folder, workspace, year, author and category.
+
+    Folders are those just below the deepest one that all documents share.
+    """
+    with corpus.snapshot() as snapshot:
+        allowed = snapshot.allow(filter)
+        types, languages = snapshot.kinds(allowed)
+        found = list(snapshot.facts_of(allowed))
+    counts: dict[str, Counter[str]] = {
+        "tags": Counter(),
+        "types": types,
+        "languages": languages,
+        "folders": _folders([facts.path for facts in found]),
+        "workspaces": Counter(),
+        "years": Counter(iso_time(facts.modified)[:4] for facts in found),
+        "authors": Counter(facts.author for facts in found if facts.author),
+        "categories": Counter(facts.category for facts in found if facts.category),
+    }
+    for facts in found:
+        counts["tags"].update(facts.tags)
+    for name, folders in corpus.names.workspaces.items():
+        workspace = filters.Workspace(name, folders)
+        inside = sum(workspace.matches(facts) for facts in found)
+        if inside:
+            counts["workspaces"][name] = inside
+    ranked = {name: _ranked(each) for name, each in counts.items()}
+    return Facets(allowed.documents, allowed.chunks, ranked)
+
+
+def added(each: Sequence[Facets]) -> Facets:
+    """Add up the facets of several roots."""
+    counts: dict[str, Counter[str]] = {}
+    for one in each:
+        for name, values in one.counts.items():
+            counts.setdefault(name, Counter()).update(values)
+    ranked = {name: _ranked(values) for name, values in counts.items()}
+    documents = sum(one.documents for one in each)
+    return Facets(documents, sum(one.chunks for one in each), ranked)
+
+
+def _ranked(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _folders(paths: Sequence[str]) -> Counter[str]:
+    folders = [path.rpartition("/")[0] for path in paths]
+    shared = ""
+    if folders and all(folders):
+        shared = os.path.commonpath(folders)
+    prefix = f"{shared}/" if shared else ""
+    counts: Counter[str] = Counter()
+    for folder in folders:
+        if len(folder) > len(shared):
+            name = folder[len(prefix) :].partition("/")[0]
+            counts[prefix + name] += 1
+    return counts
+
+
+def listed(corpus: Corpus, filter: Filter) -> list[Listed]:
+    """Return the documents that a filter lets through, by path."""
+    with corpus.snapshot() as snapshot:
+        found = list(snapshot.facts_of(snapshot.allow(filter)))
+    found.sort(key=lambda facts: facts.path)
+    documents = []
+    for facts in found:
+        document = Listed(
+            path=facts.path,
+            modified=iso_time(facts.modified),
+            tags=sorted(facts.tags),
+            author=facts.author,
+            category=facts.category,
+            language=language_of(facts.path),
+            is_archived=corpus.names.archived.matches(facts),
+        )
+        documents.append(document)
+    return documents
+
+
+# --- One document ---------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Heading(Plain):
-    """A line of a document's outline: a heading, or what code defines."""
+    """A line of a document's outline: a heading, or a definition of code."""
 
     level: int
     name: str
@@ -351,12 +411,12 @@ class Linked(Plain):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A document, and what there is to know about it."""
+    """A document and everything to know about it."""
 
     path: str
     title: str
     text: str
-    start_line: int  # of the text: front matter is told apart from it
+    start_line: int  # of the text, which is without the front matter
     language: str | None
     modified: str
     tags: tuple[str, ...]
@@ -368,39 +428,110 @@ class Reading:
     passages: tuple[Passage, ...]
     links: tuple[Linked, ...]
     backlinks: tuple[Linked, ...]
-    directory: Directory  # of what its links lead to
+    directory: Directory  # of the documents that its links lead to
 
     @property
     def is_markdown(self) -> bool:
+        """True if the text is Markdown."""
         return extension(self.path) in MARKDOWN
 
     def leads_to(self, url: str) -> str | None:
-        """What document a link of this one means, as rendered HTML has it; wiki links look like others."""
+        """Return the document that a link in rendered HTML means, None for others."""
         target = document_target(url)
-        kinds: tuple[LinkType, ...] = ("markdown", "wikilink")
-        found = (
-            (self.directory.resolve(Link(kind, *target), self.path) for kind in kinds)
-            if target
-            else ()
-        )
-        return next((path for path in found if path is not None), None)
+        if not target:
+            return None
+        kinds: tuple[LinkType, ...] = ("markdown", "wikilink")  # they look the same
+        for kind in kinds:
+            path = self.directory.resolve(Link(kind, *target), self.path)
+            if path is not None:
+                return path
+        return None
 
     def to_dict(self) -> dict[str, Any]:
-        apart = ("outline", "passages", "links", "backlinks", "directory", "tags")
-        plain = {
-            name: getattr(self, name) for name in self.__slots__ if name not in apart
-        }
-        lists = {
-            name: [each.to_dict() for each in getattr(self, name)]
-            for name in apart[2:4]
-        }
-        outline = [each.to_dict() for each in self.outline]
-        passages = [_place(each) for each in self.passages]
-        return (
-            plain
-            | lists
-            | {"outline": outline, "passages": passages, "tags": list(self.tags)}
-        )
+        """Return the document as JSON has it."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        del plain["directory"]
+        for name in ("links", "backlinks", "outline"):
+            plain[name] = [each.to_dict() for each in plain[name]]
+        plain["tags"] = list(self.tags)
+        passages = []
+        for passage in self.passages:
+            place = {
+                "chunk_id": chunk_id(passage.path, passage.ordinal),
+                "header_path": passage.header_path,
+                "start_line": passage.start_line,
+                "end_line": passage.end_line,
+                "chunk_type": passage.chunk_type,
+            }
+            passages.append(place)
+        plain["passages"] = passages
+        return plain
+
+
+def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
+    """Return a document as it is now, with its links among those that the filter lets through."""
+    with corpus.snapshot() as snapshot:
+        path = find_document(corpus, snapshot, name)
+        facts = next(snapshot.facts_of(snapshot.allow(DocumentIs(path))), Facts(path))
+        passages = tuple(passages_of(snapshot, path).values())
+        edges = snapshot.links([path], snapshot.allow(filter | DocumentIs(path)))
+        # The best target of a link among these is the best of all.
+        aliases = snapshot.aliases(sorted({edge.target for edge in edges}))
+    title, text, description, start = path, "", "", 0
+    if passages:
+        title = passages[0].title
+        text = excerpt(corpus, Wanted(path=path), _WHOLE).content
+    if extension(path) in MARKDOWN:
+        front, start, _ = front_matter(text)
+        if front:
+            description = front.description
+    links = [Linked(e.target, e.type, e.anchor) for e in edges if e.source == path]
+    backlinks = [Linked(e.source, e.type, e.anchor) for e in edges if e.target == path]
+    return Reading(
+        path=path,
+        title=title,
+        text=text[start:],
+        start_line=text.count("\n", 0, start) + 1,
+        language=language_of(path),
+        modified=iso_time(facts.modified),
+        tags=tuple(sorted(facts.tags)),
+        author=facts.author,
+        category=facts.category,
+        description=description,
+        is_archived=corpus.names.archived.matches(facts),
+        outline=tuple(_outline(path, text, start, passages)),
+        passages=passages,
+        links=tuple(dict.fromkeys(links)),
+        backlinks=tuple(dict.fromkeys(backlinks)),
+        directory=Directory(named(*each) for each in aliases.items()),
+    )
+
+
+def _outline(
+    path: str, text: str, start: int, passages: Sequence[Passage]
+) -> list[Heading]:
+    outline = []
+    if extension(path) in MARKDOWN:
+        for heading in markdown_outline(text, start).headings:
+            line = text.count("\n", 0, heading.place) + 1
+            outline.append(Heading(heading.level, heading.name, line))
+    elif extension(path) in PROSE:
+        lines: dict[str, int] = {}  # where each section begins
+        for passage in passages:
+            if passage.header_path:
+                lines.setdefault(passage.header_path, passage.start_line)
+        for trail, line in sorted(lines.items(), key=lambda each: each[1]):
+            names = trail.split(" > ")
+            outline.append(Heading(len(names), names[-1], line))
+    else:
+        for passage in passages:
+            if passage.chunk_type == "definitions" and passage.names:
+                name = passage.names[0]
+                outline.append(Heading(1 + name.count("."), name, passage.start_line))
+    return outline
+
+
+# --- Links ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,229 +540,54 @@ class Node(Plain):
 
     path: str
     hops: int  # from the middle
-    links: int  # with how many documents it is linked, shown or not
+    links: int  # number of documents it is linked with, shown or not
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What is linked with a document, as far as was asked."""
+    """The documents that are linked with one, up to a number of hops."""
 
     around: str
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    left_out: int  # documents that are as near and not shown: there were too many
+    left_out: int  # documents as near that are not shown: there were too many
 
     def to_dict(self) -> dict[str, Any]:
-        edges = dict.fromkeys(
-            (each.source, each.target, each.type) for each in self.edges
-        )
+        """Return the graph as JSON has it: each edge once."""
+        ends = [(edge.source, edge.target, edge.type) for edge in self.edges]
+        edges = []
+        for source, target, kind in dict.fromkeys(ends):
+            edges.append({"source": source, "target": target, "type": kind})
         return {
             "around": self.around,
             "nodes": [node.to_dict() for node in self.nodes],
-            "edges": [
-                dict(zip(("source", "target", "type"), each, strict=True))
-                for each in edges
-            ],
+            "edges": edges,
             "left_out": self.left_out,
         }
 
 
-def filter_for(corpus: Corpus, narrowing: Narrowing, query: str = "") -> Filter:
-    """The filter of a question, whose words do not matter here."""
-    return corpus.allowed(narrowing, parse_query(query, corpus.names)[1])
-
-
-def facets(corpus: Corpus, filter: Filter) -> Facets:
-    """Counts by tag, type, language, folder, workspace, year, author and category. Each counts documents.
-
-    Folders are those just below the deepest one that all the documents share.
-    """
-    with corpus.snapshot() as snapshot:
-        allowed = snapshot.allow(filter)
-        types, languages = snapshot.kinds(allowed)
-        found = list(snapshot.facts_of(allowed))
-    workspaces = {
-        name: filters.Workspace(name, of)
-        for name, of in corpus.names.workspaces.items()
-    }
-    counts = {
-        "tags": Counter(tag for facts in found for tag in facts.tags),
-        "types": types,
-        "languages": languages,
-        "folders": _folders([facts.path for facts in found]),
-        "workspaces": Counter(
-            n for n, w in workspaces.items() for facts in found if w.matches(facts)
-        ),
-        "years": Counter(_year(facts.modified) for facts in found),
-        "authors": Counter(facts.author for facts in found if facts.author),
-        "categories": Counter(facts.category for facts in found if facts.category),
-    }
-    return Facets(
-        allowed.documents,
-        allowed.chunks,
-        {name: _ranked(each) for name, each in counts.items()},
-    )
-
-
-def added(each: Sequence[Facets]) -> Facets:
-    """Of several roots together."""
-    counts: dict[str, Counter[str]] = {}
-    for one in each:
-        for name, values in one.counts.items():
-            counts.setdefault(name, Counter()).update(values)
-    ranked = {name: _ranked(values) for name, values in counts.items()}
-    return Facets(
-        sum(one.documents for one in each), sum(one.chunks for one in each), ranked
-    )
-
-
-def _ranked(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
-
-
-def _year(modified: float) -> str:
-    return iso_time(modified)[:4]
-
-
-def _folders(paths: Sequence[str]) -> Counter[str]:
-    folders = [path.rpartition("/")[0] for path in paths]
-    shared = os.path.commonpath(folders) if folders and all(folders) else ""
-    start = len(shared) + 1 if shared else 0
-    below = (
-        folder[start:].split("/")[0] for folder in folders if len(folder) > len(shared)
-    )
-    return Counter(f"{shared}/{name}" if shared else name for name in below)
-
-
-def listed(corpus: Corpus, filter: Filter) -> list[Listed]:
-    """The documents that a filter lets through, by path."""
-    with corpus.snapshot() as snapshot:
-        found = sorted(
-            snapshot.facts_of(snapshot.allow(filter)), key=lambda facts: facts.path
-        )
-    return [_listed(facts, corpus) for facts in found]
-
-
-def _listed(facts: Facts, corpus: Corpus) -> Listed:
-    return Listed(
-        path=facts.path,
-        modified=iso_time(facts.modified),
-        tags=sorted(facts.tags),
-        author=facts.author,
-        category=facts.category,
-        language=language_of(facts.path),
-        is_archived=corpus.names.archived.matches(facts),
-    )
-
-
-# --- One document ---------------------------------------------------------------------------
-
-
-def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
-    """A document as it is now, with its links among those that the filter lets through."""
-    with corpus.snapshot() as snapshot:
-        path = find_document(corpus, snapshot, name)
-        facts = next(snapshot.facts_of(snapshot.allow(DocumentIs(path))), Facts(path))
-        passages = tuple(passages_of(snapshot, path).values())
-        edges = snapshot.links([path], snapshot.allow(filter | DocumentIs(path)))
-        directory = _directory(snapshot, edges)
-    text = excerpt(corpus, Wanted(path=path), _WHOLE).content if passages else ""
-    front, start, _ = (
-        front_matter(text) if extension(path) in MARKDOWN else (None, 0, "")
-    )
-    return Reading(
-        path=path,
-        title=passages[0].title if passages else path,
-        text=text[start:],
-        start_line=text.count("\n", 0, start) + 1,
-        language=language_of(path),
-        modified=iso_time(facts.modified),
-        tags=tuple(sorted(facts.tags)),
-        author=facts.author,
-        category=facts.category,
-        description=front.description if front else "",
-        is_archived=corpus.names.archived.matches(facts),
-        outline=tuple(_outline(path, text, start, passages)),
-        passages=passages,
-        links=_ends(edge for edge in edges if edge.source == path),
-        backlinks=_ends((edge for edge in edges if edge.target == path), back=True),
-        directory=directory,
-    )
-
-
-def _directory(snapshot: Holding, edges: Sequence[Edge]) -> Directory:
-    """Of a document's links, what each leads to is the best of these: it is the best of all."""
-    found = snapshot.aliases(sorted({edge.target for edge in edges}))
-    return Directory(named(path, aliases) for path, aliases in found.items())
-
-
-def _ends(edges: Iterable[Edge], *, back: bool = False) -> tuple[Linked, ...]:
-    each = (
-        (edge.source if back else edge.target, edge.type, edge.anchor) for edge in edges
-    )
-    return tuple(Linked(*end) for end in dict.fromkeys(each))
-
-
-def _place(passage: Passage) -> dict[str, Any]:
-    names = ("header_path", "start_line", "end_line", "chunk_type")
-    plain = {name: getattr(passage, name) for name in names}
-    return {"chunk_id": chunk_id(passage.path, passage.ordinal)} | plain
-
-
-def _outline(
-    path: str, text: str, start: int, passages: Sequence[Passage]
-) -> list[Heading]:
-    if extension(path) in MARKDOWN:
-        found = markdown_outline(text, start).headings
-        return [
-            Heading(each.level, each.name, text.count("\n", 0, each.place) + 1)
-            for each in found
-        ]
-    if extension(path) in PROSE:
-        trails = {
-            each.header_path: each.start_line
-            for each in reversed(passages)
-            if each.header_path
-        }
-        ordered = sorted(trails.items(), key=lambda each: each[1])
-        return [
-            Heading(trail.count(" > ") + 1, trail.rsplit(" > ")[-1], line)
-            for trail, line in ordered
-        ]
-    return [
-        Heading(1 + name.count("."), name, each.start_line)
-        for each in passages
-        if each.chunk_type == "definitions"
-        for name in each.names[:1]
-    ]
-
-
-# --- Links ----------------------------------------------------------------------------------
-
-
 def graph(corpus: Corpus, name: str, hops: int, filter: Filter) -> Graph:
-    """The documents that links lead to from one, either way, among those that the filter lets through."""
+    """Return the documents that links lead to or from, among those that the filter lets through."""
     with corpus.snapshot() as snapshot:
         around = find_document(corpus, snapshot, name)
         allowed = snapshot.allow(filter | DocumentIs(around))
-        reached, front, left_out = {around: 0}, [around], 0
+        reached = {around: 0}
+        front = [around]
+        left_out = 0
         for hop in range(1, hops + 1):
-            edges = snapshot.links(front, allowed)
-            new = sorted(
-                {end for edge in edges for end in (edge.source, edge.target)}
-                - set(reached)
-            )
-            degrees = snapshot.degrees(new, allowed)
-            new.sort(key=lambda path: (-degrees[path], path))
-            front = new[: MOST_NODES - len(reached)]
-            left_out += len(new) - len(front)
+            new: set[str] = set()
+            for edge in snapshot.links(front, allowed):
+                new.update((edge.source, edge.target))
+            new -= set(reached)
+            degrees = snapshot.degrees(sorted(new), allowed)
+            ranked = sorted(new, key=lambda path: (-degrees[path], path))
+            front = ranked[: MOST_NODES - len(reached)]
+            left_out += len(ranked) - len(front)
             reached |= dict.fromkeys(front, hop)
-        paths = list(reached)
-        degrees = snapshot.degrees(paths, allowed)
-        edges = [
-            e
-            for e in snapshot.links(paths, allowed)
-            if e.source in reached and e.target in reached
-        ]
+        degrees = snapshot.degrees(list(reached), allowed)
+        edges = []
+        for edge in snapshot.links(list(reached), allowed):
+            if edge.source in reached and edge.target in reached:
+                edges.append(edge)
     nodes = tuple(Node(path, hop, degrees[path]) for path, hop in reached.items())
     return Graph(around, nodes, tuple(edges), left_out)
