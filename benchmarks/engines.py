@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support import clusters
 from support.corpora import test_settings
 from tamis.corpus import Corpus
-from tamis.index.migrate import copy
+from tamis.index.engines import copy
 from tamis.index.qdrant import points as p
 from tamis.index.qdrant.native import searchable
 from tamis.measure.judged import JudgedSet, open_judged

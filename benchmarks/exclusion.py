@@ -70,7 +70,7 @@ def main() -> None:
         real = load_embedder("granite")
         build(
             root,
-            root / ".tamis",
+            Reader(root / ".tamis"),
             settings,
             lambda _: MixedEmbedder(real.embed_passages(texts)),
             Silent(),

@@ -542,7 +542,7 @@ def index_for_real(outcome: Outcome, files: dict[str, bytes]) -> None:
             done = corpus.refresh()
             outcome.indexed += done.indexed
             health = corpus.check(full=True)
-            odd = set(corpus.drift().warnings)  # of ignore files that cannot be used
+            odd = set(corpus.changes().warnings)  # of ignore files that cannot be used
             wrong = [
                 each
                 for each in health.findings

@@ -39,6 +39,7 @@ from material import write_out
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.index.build import build
+from tamis.index.embedded.reader import Reader
 from tamis.index.vocabulary import make_vocabulary
 from tamis.ingest.parse import parse
 from tamis.model import Document, Facts, Found, chunk_id
@@ -271,7 +272,7 @@ def opened(
         return pruned(document, kept[source.path]), warning
 
     with patch("tamis.index.build.parse", parse if kept is None else parse_some):
-        build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+        build(root, Reader(root / ".tamis"), settings, lambda _: embedder, Silent())
     if settings.search.query_expansion_enabled:
         make_vocabulary(root / ".tamis", settings, lambda _: embedder, Silent())
     return asked_as(root, settings, embedder)

@@ -73,7 +73,7 @@ def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
-        build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+        build(root, Reader(root / ".tamis"), settings, lambda _: embedder, Silent())
 
     embedder.embed_passages(texts[:8])
     took, bare = alternate(ours, lambda: embedder.embed_passages(texts), 3)
@@ -100,7 +100,7 @@ def index_words(corpus: Path, work: Path) -> dict[str, float]:
 
     def ours() -> None:
         shutil.rmtree(root / ".tamis", ignore_errors=True)
-        build(root, root / ".tamis", settings, lambda _: None, Silent())
+        build(root, Reader(root / ".tamis"), settings, lambda _: None, Silent())
 
     def theirs() -> None:
         tokens = bm25s.tokenize(
@@ -151,7 +151,7 @@ def large_index(corpus: Path, work: Path, chunks: int) -> Iterator[Large]:
             for c in d.chunks
         ][:400]
         embedder = MixedEmbedder(real.embed_passages(texts))
-        build(root, root / ".tamis", settings, lambda _: embedder, Silent())
+        build(root, Reader(root / ".tamis"), settings, lambda _: embedder, Silent())
     vectors_of = {query: real.embed_query(query) for query in QUERIES}
     with Reader(root / ".tamis").snapshot() as snapshot:
         yield Large(snapshot, vectors_of, Logistic(*real.related))
@@ -310,7 +310,7 @@ def cold_search(corpus: Path, work: Path) -> dict[str, float]:
         real.name,
         real.fingerprint,
     )  # vectors of the real model's shape
-    build(root, root / ".tamis", settings, lambda _: fake, Silent())
+    build(root, Reader(root / ".tamis"), settings, lambda _: fake, Silent())
     run = lambda *command: subprocess.run(command, check=False, capture_output=True)  # noqa: E731
     script = shutil.which("tamis", path=str(Path(sys.executable).parent)) or "tamis"
     took, bare = alternate(

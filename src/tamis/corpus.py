@@ -17,22 +17,18 @@ from tamis import response
 from tamis.configuration import DEFAULT_MODEL, check_name, load
 from tamis.errors import BadQuery, IndexDamaged, IndexMissing, UsageError
 from tamis.index import dry_run
-from tamis.index.build import build, check_belongs, check_model, model_facts, model_name
-from tamis.index.changes import Drift, drift, known_to
+from tamis.index.build import build, check_model, model_facts, model_name
 from tamis.index.doctor import health
 from tamis.index.doctor.health import Health
-from tamis.index.doctor.repair import is_usable, repaired, with_model
-from tamis.index.embedded import database
-from tamis.index.embedded.database import SCHEMA_VERSION
-from tamis.index.embedded.reader import Reader
-from tamis.index.plan import make_plan
-from tamis.index.protocol import Holding, Index
+from tamis.index.doctor.repair import repaired, with_model
+from tamis.index.engines import open_index
+from tamis.index.plan import Changes, count_changes, known_to, make_plan
+from tamis.index.protocol import Capabilities, Index, IndexSnapshot
 from tamis.index.vocabulary import make_if_used
 from tamis.ingest.walk import checked_root
 from tamis.model import (
     INDEX_FOLDER,
     NO_INDEX,
-    Address,
     Facts,
     Found,
     IndexState,
@@ -102,13 +98,10 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
     with index.snapshot() as snapshot:
         known, warnings = known_to(snapshot, settings), snapshot.warnings()
         state, facts, segments = snapshot.state, snapshot.about, snapshot.segments
-    sizes: dict[str, int] = {}
-    if isinstance(
-        index.place, Path
-    ):  # else it is on a server, where anybody's folder of that name may ask
-        check_belongs(root, index.place, facts)
-        sizes = health.sizes(index.place)
-    now = drift(root, settings, known)
+    if not index.capabilities.any_root_may_search:
+        index.check_owner(root, facts)
+    sizes = index.sizes()
+    now = count_changes(root, settings, known)
     return Status(
         root=str(root),
         directory=str(index.place),
@@ -116,7 +109,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         model=str(facts.get("model", "")),
         segments=segments,
         bytes_on_disk=sum(sizes.values()),
-        changed_files=now.changed + now.otherwise,
+        changed_files=now.changed + now.outdated,
         touched_files=now.touched,
         removed_files=now.gone,
         skipped=known.skipped,
@@ -126,7 +119,7 @@ def status_of(root: Path, index: Index, settings: Settings) -> Status:
         fingerprint=str(facts.get("fingerprint", "")),
         dimension=int(facts.get("dimension", 0)),
         tamis_version=version("tamis"),
-        format=SCHEMA_VERSION,
+        format=index.format,
     )
 
 
@@ -143,7 +136,7 @@ def open(  # noqa: A001
     chosen = settings or load(root, {}, config=Path(config) if config else None)
     place = index_directory(root, chosen, index_dir)
     corpus = Corpus(root, place, chosen, progress)
-    if not corpus.is_shared and not corpus.exists():
+    if corpus.capabilities.updated_by_search and not corpus.exists():
         corpus.refresh()
     return corpus
 
@@ -156,7 +149,7 @@ def open_existing(
     """Open an index that must be there."""
     root = checked_root(path)
     corpus = Corpus(root, index_directory(root, settings, index_dir), settings)
-    if not corpus.is_shared and not corpus.exists():
+    if corpus.capabilities.updated_by_search and not corpus.exists():
         corpus.close()
         raise IndexMissing(root)
     return corpus
@@ -195,8 +188,8 @@ class Corpus:
         self.root = root
         self.directory = directory
         self._models = LoadedModels(root, settings)
-        self._reader: Index = index or opened(
-            root, directory, settings, self._models.embedder
+        self._reader: Index = index or open_index(
+            root, directory, settings, self._dimension
         )
         self._lock = threading.Lock()
         self.configure(settings)
@@ -340,7 +333,7 @@ class Corpus:
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question; where there is no index, it is made first."""
-        if not self.exists() and not self.is_shared:
+        if not self.exists() and self.capabilities.updated_by_search:
             self.refresh()
         with self._reader.snapshot() as snapshot:
             embedder = self._embedder(
@@ -375,7 +368,7 @@ class Corpus:
 
     def _why_not(
         self,
-        snapshot: Holding,
+        snapshot: IndexSnapshot,
         question: Question,
         models: Models,
         file: str,
@@ -412,22 +405,22 @@ class Corpus:
             ]
 
     @contextmanager
-    def snapshot(self) -> Iterator[Holding]:
+    def snapshot(self) -> Iterator[IndexSnapshot]:
         """What the index holds now, held still until the block ends."""
         if not self.exists():
-            raise IndexMissing(self._reader.place if self.is_shared else self.root)
+            raise self._reader.missing(self.root)
         with self._reader.snapshot() as snapshot:
             self._check_belongs(snapshot.about)
             yield snapshot
 
     @property
-    def is_shared(self) -> bool:
-        """Whether the index is on a server. Whoever searches it need not be who keeps it up to date."""
-        return isinstance(self._reader.place, Address)
+    def capabilities(self) -> Capabilities:
+        """What the engine of this index can do."""
+        return self._reader.capabilities
 
     def _check_belongs(self, facts: Mapping[str, Any]) -> None:
-        if not self.is_shared:  # else anybody's folder of that name may ask
-            check_belongs(self.root, self.directory, facts)
+        if not self.capabilities.any_root_may_search:
+            self._reader.check_owner(self.root, facts)
 
     def refresh(
         self,
@@ -458,16 +451,15 @@ class Corpus:
         What another folder has indexed under the same name on a server is replaced only to `take_over`.
         """
         watched = progress or self._progress
-        if self.is_shared and not take_over and self.exists():
-            with self._reader.snapshot() as snapshot:
-                check_belongs(self.root, self._reader.place, snapshot.about)
+        if self.capabilities.any_root_may_search and not take_over:
+            self._reader.check_owner(self.root, self._reader.stored_facts())
         settings = with_model(self.settings, self._stored_model)
         untold = self.exists() and not settings.model.name
         make = partial(
             build, self.root, self._reader, settings, self._models.embedder, watched
         )
         done: Report | None = None
-        if self.is_shared or is_usable(self.directory):
+        if self._reader.is_usable():
             with suppress(
                 IndexDamaged
             ):  # deeper than a look shows: then what is there is thrown away
@@ -480,12 +472,8 @@ class Corpus:
         return self._with_faults(done)
 
     def _stored_model(self) -> str:
-        if not self.is_shared:
-            return database.model_of(self.directory)
-        if not self.exists():
-            return ""
-        with self._reader.snapshot() as snapshot:
-            return str(snapshot.about.get("model", snapshot.about.get("chosen", "")))
+        facts = self._reader.stored_facts()
+        return str(facts.get("model", facts.get("chosen", "")))
 
     def _make_vocabulary(self, progress: Progress) -> None:
         make_if_used(self.directory, self.settings, self._models.embedder, progress)
@@ -509,15 +497,11 @@ class Corpus:
         with self._reader.snapshot() as snapshot:
             return snapshot.state
 
-    def changes(self) -> int:
-        """How many files are new, perhaps changed or gone since they were indexed. Reads none."""
-        return self.drift().possible
-
-    def drift(self) -> Drift:
-        """How far the files have gone from what the index has of them. Reads none."""
+    def changes(self) -> Changes:
+        """Count the files that differ from what the index has of them. Reads none."""
         with self._reader.snapshot() as snapshot:
             known = known_to(snapshot, self.settings)
-        return drift(self.root, self.settings, known)
+        return count_changes(self.root, self.settings, known)
 
     def status(self) -> Status:
         """What the index holds, and how it compares with the files as they are now."""
@@ -546,9 +530,13 @@ class Corpus:
         )
 
     def _check_is_here(self) -> None:
-        if self.is_shared:
+        if not self.capabilities.examinable:
             hint = "the server keeps its own; tamis index writes what is missing, rebuild-index everything"
             raise UsageError("only an index on this machine can be examined", hint=hint)
+
+    def _dimension(self) -> int:
+        name = self.settings.model.name or DEFAULT_MODEL
+        return model_facts(self._models.embedder(name))[2]
 
     def _called_on(self, embedder: Embedder | None) -> Models:
         if embedder is None:
@@ -557,7 +545,7 @@ class Corpus:
             embedder.embed_query, Logistic(*embedder.related), self._models.rerank
         )
 
-    def _embedder(self, snapshot: Holding, *, is_asked: bool) -> Embedder | None:
+    def _embedder(self, snapshot: IndexSnapshot, *, is_asked: bool) -> Embedder | None:
         facts, place = snapshot.about, self._reader.place
         self._check_belongs(facts)
         if (
@@ -571,20 +559,3 @@ class Corpus:
         embedder = self._models.embedder(name)
         check_model(place, facts, name, model_facts(embedder)[1])
         return embedder
-
-
-def opened(
-    root: Path,
-    directory: Path,
-    settings: Settings,
-    load: Callable[[str], Embedder | None],
-) -> Index:
-    """The index that the settings name. Asks nobody yet."""
-    if not settings.engine.url:
-        return Reader(directory)
-    from tamis.index.qdrant.reader import (
-        open_index,
-    )  # who has no server needs no library for one
-
-    name = settings.model.name or DEFAULT_MODEL
-    return open_index(root, settings, os.environ, lambda: model_facts(load(name))[2])

@@ -27,7 +27,7 @@ POINTS: Final = (
     "database.named",  # it has its name; the folder is not synced
     "discard.file",  # of a damaged index, index.db or its log is gone
     "sweep.removed",  # one leftover less
-    "fill.portion",  # vectors were made that no commit has
+    "embed.portion",  # vectors were made that no commit has
     "cache.made",  # a vector that is kept nowhere
     "cache.kept",  # the cache has it
     "mend.committed",  # what was damaged is out, what it has left on disk is not

@@ -11,7 +11,7 @@ from support.corpora import test_settings as settings_of
 from tamis.corpus import Corpus
 from tamis.errors import IndexMismatch
 from tamis.index.build import check_model, model_name
-from tamis.index.dry_run import survey
+from tamis.index.dry_run import dry_run
 from tamis.index.plan import is_unchanged, recipe
 from tamis.ingest.walk import Entry
 from tamis.model import Chunk, Report, Skipped, embedding_text
@@ -265,7 +265,7 @@ def test_warnings_name_their_file(corpus_of):
 def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path):
     root = write_files(tmp_path / "root", FILES)
     settings = settings_of(root, index__max_file_bytes=2000)
-    taken, left_out, _ = survey(root, settings)
+    taken, left_out, _ = dry_run(root, settings)
     assert not (root / ".tamis").exists()
     assert taken == ["a.md", "docs/b.md", "docs/c.py", "empty.md"]
     assert {item.path: item.reason for item in left_out} == REASONS
@@ -369,7 +369,7 @@ def test_a_model_that_was_chosen_is_remembered_before_it_is_loaded(
         pytest.raises(KeyboardInterrupt),
         monkeypatch.context() as patch,
     ):
-        patch.setattr("tamis.index.build.fill_in", killed)
+        patch.setattr("tamis.index.build.embed_pending", killed)
         open_corpus(root, model__name="hashing")
     with Corpus(root, root / ".tamis", settings_of(root, model__name="")) as corpus:
         assert corpus.search("alpha").results

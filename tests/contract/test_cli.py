@@ -161,7 +161,7 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
 
     monkeypatch.setattr("tamis.cli.search._PATIENCE", 0.0)
     held = threading.Event()
-    monkeypatch.setattr("tamis.corpus.Corpus.drift", lambda _: held.wait(30))
+    monkeypatch.setattr("tamis.corpus.Corpus.changes", lambda _: held.wait(30))
     assert hints() == [
         "whether files have changed was not looked at (run: tamis status .)"
     ]

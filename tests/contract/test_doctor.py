@@ -896,7 +896,7 @@ def test_who_is_writing(corpus):
 
 
 def test_who_is_watching(corpus):
-    from tamis.index.embedded.writer import sole_watcher
+    from tamis.index.engines import sole_watcher
 
     with sole_watcher(corpus.directory):
         health = corpus.check()

@@ -7,10 +7,10 @@ import pytest
 
 from support.corpora import open_corpus, test_settings, write_files
 from tamis.corpus import Corpus
-from tamis.index.changes import Drift
+from tamis.index.plan import Changes
 from tamis.model import Skipped
 
-NONE = Drift(changed=0, touched=0, gone=0, otherwise=0, unsure=0, warnings=())
+NONE = Changes(changed=0, touched=0, gone=0, outdated=0, unsure=0, warnings=())
 LATER = 4_000_000_000  # seconds
 
 
@@ -38,7 +38,7 @@ def test_nothing(root):
             "too large",
             "binary",
         ]
-        assert corpus.drift() == NONE
+        assert corpus.changes() == NONE
 
 
 def test_every_kind(root):
@@ -46,11 +46,11 @@ def test_every_kind(root):
         write_files(root, {"new.md": "new", "a.md": "alpha and more"})
         (root / "b.md").unlink()
         (root / ".gitignore").write_bytes(b"\0")
-        now = corpus.drift()
+        now = corpus.changes()
         assert now == replace(
             NONE, changed=2, gone=1, warnings=(".gitignore is binary",)
         )
-        assert (now.sure, now.possible, corpus.changes()) == (3, 3, 3)
+        assert (now.sure, now.possible, corpus.changes().possible) == (3, 3, 3)
         status = corpus.status()
         assert (status.changed_files, status.removed_files) == (2, 1)
         assert status.to_dict()["ignore_warnings"] == [".gitignore is binary"]
@@ -61,11 +61,11 @@ def test_other_settings(root):
     other = test_settings(root, index__max_file_bytes=4_000, chunking__min_chars=9)
     with Corpus(root, root / ".tamis", other) as corpus:
         write_files(root, {"c.md": "gamma too"})
-        now = corpus.drift()
-        assert (now.changed, now.otherwise, now.sure, now.possible) == (1, 2, 1, 3)
+        now = corpus.changes()
+        assert (now.changed, now.outdated, now.sure, now.possible) == (1, 2, 1, 3)
         assert corpus.status().changed_files == 3
         corpus.refresh()
-        assert corpus.drift() == NONE
+        assert corpus.changes() == NONE
 
 
 def test_what_was_left_out_counts_when_it_has_changed(root):
@@ -73,7 +73,7 @@ def test_what_was_left_out_counts_when_it_has_changed(root):
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
         write_files(root, {"picture.png": "a text now", "big.md": "small now"})
         os.utime(root / "picture.png", (LATER, LATER))
-        assert corpus.drift().changed == corpus.status().changed_files == 2
+        assert corpus.changes().changed == corpus.status().changed_files == 2
         assert corpus.refresh().indexed == 2
 
 
@@ -81,7 +81,7 @@ def test_a_moment_before_it_was_read(root, monkeypatch):
     """Nobody can tell without reading: no fault of the index, and nothing to be told of."""
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
         monkeypatch.setattr("tamis.index.plan._RACY_NS", 10**15)
-        now = corpus.drift()
+        now = corpus.changes()
         assert (now.sure, now.unsure, now.possible) == (0, 5, 5)
         assert corpus.status().changed_files == 0
 
@@ -120,8 +120,8 @@ def test_what_is_no_longer_ignored_is_new(rules, tmp_path):
         elif rules != "settings":
             write_files(root, {where: ""})
         assert (
-            corpus.drift().changed
-            == corpus.changes()
+            corpus.changes().changed
+            == corpus.changes().possible
             == corpus.status().changed_files
             == 1
         )
@@ -130,7 +130,7 @@ def test_what_is_no_longer_ignored_is_new(rules, tmp_path):
             == "not indexed"
         )
         assert corpus.refresh().indexed == 1
-        assert corpus.drift().sure == 0
+        assert corpus.changes().sure == 0
 
 
 def test_a_change_that_keeps_size_and_time(root):
@@ -139,8 +139,8 @@ def test_a_change_that_keeps_size_and_time(root):
         before = (root / "a.md").stat()
         write_files(root, {"a.md": "omega"})
         os.utime(root / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert corpus.drift() == replace(NONE, touched=1)
-        assert corpus.changes() == corpus.status().touched_files == 1
+        assert corpus.changes() == replace(NONE, touched=1)
+        assert corpus.changes().possible == corpus.status().touched_files == 1
         assert corpus.refresh().indexed == 1
         write_files(root, {"b.md": "sigma"})
         for name in ("a.md", "b.md"):
@@ -148,7 +148,7 @@ def test_a_change_that_keeps_size_and_time(root):
         corpus.refresh()
         for before, after in (("a.md", "x"), ("b.md", "a.md"), ("x", "b.md")):
             (root / before).rename(root / after)
-        assert corpus.drift() == replace(NONE, touched=2)
+        assert corpus.changes() == replace(NONE, touched=2)
         files = [each for each in corpus.check().findings if each.check == "files"]
         assert [
             (each.severity, "touched or copied" in each.what) for each in files
@@ -159,7 +159,7 @@ def test_what_was_left_out_may_be_of_any_year(root):
     """A picture from the future is not new for ever."""
     os.utime(root / "picture.png", (LATER, LATER))
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
-        assert corpus.drift() == NONE
+        assert corpus.changes() == NONE
 
 
 def test_a_link_that_has_become_a_file(root):
@@ -168,7 +168,7 @@ def test_a_link_that_has_become_a_file(root):
         (root / "link.md").unlink()
         write_files(root, {"link.md": "a file now"})
         os.utime(root / "link.md", (1_600_000_000, 1_600_000_000))
-        assert corpus.drift().changed == 1
+        assert corpus.changes().changed == 1
 
 
 def test_a_text_that_has_taken_the_place_of_a_picture(root):
@@ -176,7 +176,7 @@ def test_a_text_that_has_taken_the_place_of_a_picture(root):
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
         write_files(root, {"picture.png": "a text"})
         os.utime(root / "picture.png", (1_600_000_000, 1_600_000_000))
-        assert corpus.drift().changed == 1
+        assert corpus.changes().changed == 1
 
 
 def test_what_can_be_read_again(root, monkeypatch):
@@ -188,15 +188,15 @@ def test_what_can_be_read_again(root, monkeypatch):
         )
         corpus = open_corpus(root)
     with corpus:
-        assert corpus.drift().changed == 5
-        monkeypatch.setattr("tamis.index.changes.os.access", lambda *_: False)
-        assert corpus.drift().sure == 0
+        assert corpus.changes().changed == 5
+        monkeypatch.setattr("tamis.index.plan.os.access", lambda *_: False)
+        assert corpus.changes().sure == 0
 
 
 def test_what_still_cannot_be_used_is_told_once(root):
     """It was touched, read again, and left out again."""
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
         write_files(root, {"picture.png": b"\0\1\2"})
-        assert corpus.drift().changed == 1
+        assert corpus.changes().changed == 1
         corpus.refresh()
-        assert corpus.drift() == NONE
+        assert corpus.changes() == NONE

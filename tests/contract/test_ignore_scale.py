@@ -12,7 +12,7 @@ from support.corpora import open_corpus, write_files
 from support.corpora import test_settings as settings_of
 from tamis.cli.main import main
 from tamis.corpus import Corpus
-from tamis.index.dry_run import survey
+from tamis.index.dry_run import dry_run
 
 KEPT = {
     f"src/m{number}/f{n}.md": f"alpha {number} {n}"
@@ -117,7 +117,7 @@ def test_what_it_costs_does_not_grow_with_what_is_ignored(heavy, monkeypatch, tm
     counts = []
     for root in (light, heavy):
         with watched(monkeypatch, root) as touched:
-            taken, skipped, _ = survey(root, settings_of(root))
+            taken, skipped, _ = dry_run(root, settings_of(root))
         assert taken == sorted(KEPT, key=lambda path: path.split("/"))
         counts.append(
             (len(taken), len(skipped), len(touched["listed"]), len(touched["seen"]))
@@ -144,7 +144,7 @@ def test_a_folder_without_the_right_rule_is_entered(heavy, monkeypatch, tmp_path
         heavy, ignore__default_exclusions=False, ignore__patterns=["*.js"]
     )
     with watched(monkeypatch, heavy) as touched:
-        survey(heavy, settings)
+        dry_run(heavy, settings)
     assert "node_modules/p1/d1" in touched["listed"]
     assert "node_modules/.gitignore" in touched["seen"]
 
@@ -177,7 +177,7 @@ def test_which_rules_close_a_folder(rule, entered, monkeypatch, tmp_path):
     )
     write_files(root, {".gitignore": rule})
     with watched(monkeypatch, root) as touched:
-        taken, *_ = survey(root, settings_of(root, ignore__default_exclusions=False))
+        taken, *_ = dry_run(root, settings_of(root, ignore__default_exclusions=False))
     assert ("node_modules" in touched["listed"]) == entered
     assert "node_modules/x" not in touched["listed"]
     assert set(taken) - {".gitignore"} == {"a.md"} | (

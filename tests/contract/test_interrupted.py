@@ -24,7 +24,7 @@ import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.
 from tamis.cli.main import main
 from tamis.models.hashing import HashingEmbedder
 tamis.index.build._AT_ONCE = -1  # words first, as in a large folder
-tamis.index.build.PORTION = tamis.index.embed_pending.PORTION = 8
+tamis.index.embed_pending.PORTION = 8
 lock = threading.Lock()
 
 class Counting(HashingEmbedder):

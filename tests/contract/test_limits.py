@@ -17,7 +17,7 @@ from support.served import answer, desk_of
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import BadSetting, TooManyFiles
-from tamis.index.dry_run import survey
+from tamis.index.dry_run import dry_run
 from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.segment import pack_dead
 from tamis.index.embedded.writer import Writer, segments_to_merge
@@ -259,8 +259,8 @@ def test_another_limit_counts_for_what_is_indexed_already(tmp_path, monkeypatch)
             root, root / ".tamis", test_settings(root, index__max_file_bytes=most)
         ) as corpus:
             assert (
-                corpus.changes()
-                == corpus.drift().sure
+                corpus.changes().possible
+                == corpus.changes().sure
                 == corpus.status().changed_files
                 == 1
             )
@@ -268,8 +268,8 @@ def test_another_limit_counts_for_what_is_indexed_already(tmp_path, monkeypatch)
             assert (report.removed, report.indexed) == (gone, 1 - gone)
             assert sorted(each.path for each in corpus.search("alpha").results) == found
             assert (
-                corpus.changes()
-                == corpus.drift().sure
+                corpus.changes().possible
+                == corpus.changes().sure
                 == corpus.status().changed_files
                 == 0
             )
@@ -279,5 +279,5 @@ def test_a_dry_run_knows_the_limits(tmp_path):
     root = write_files(
         tmp_path / "root", {"large.md": "alpha " * 20 + "\n" + "\n" * 1_700_000}
     )
-    (skipped,) = survey(root, test_settings(root, index__memory_mb=64))[1]
+    (skipped,) = dry_run(root, test_settings(root, index__memory_mb=64))[1]
     assert "index.memory_mb" in skipped.detail

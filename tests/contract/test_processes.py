@@ -36,7 +36,7 @@ import tamis.index.build, tamis.index.embed_pending
 from tamis.cli.main import main
 import tamis.corpus, tamis.cli.render, tamis.models.hashing
 tamis.index.build._BATCH_CHUNKS = 8
-tamis.index.build.PORTION = tamis.index.embed_pending.PORTION = 4
+tamis.index.embed_pending.PORTION = 4
 tamis.index.build._AT_ONCE = 500
 tamis.index.embed_pending._SECONDS = 0
 for line in sys.stdin:

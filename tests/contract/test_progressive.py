@@ -9,7 +9,7 @@ import pytest
 from support.corpora import open_corpus, test_settings, words_first, write_files
 from tamis.corpus import Corpus, index_directory
 from tamis.index.embed_pending import wanted_first
-from tamis.index.embedded.writer import Waiting
+from tamis.index.protocol import PendingDocument
 from tamis.models.hashing import HashingEmbedder
 
 FILES = {
@@ -252,17 +252,17 @@ def test_status_says_what_waits(partly):
 
 def test_the_newest_and_the_most_linked_come_first():
     waiting = [
-        Waiting("a", 1, modified=1.0, linked=0),
-        Waiting("b", 1, modified=9.0, linked=0),
-        Waiting("c", 1, modified=2.0, linked=7),
-        Waiting("d", 1, modified=8.0, linked=1),
+        PendingDocument("a", 1, modified=1.0, linked=0),
+        PendingDocument("b", 1, modified=9.0, linked=0),
+        PendingDocument("c", 1, modified=2.0, linked=7),
+        PendingDocument("d", 1, modified=8.0, linked=1),
     ]
     assert [each.path for each in wanted_first(waiting)] == ["b", "c", "d", "a"]
     assert wanted_first([]) == []
 
 
 def test_links_are_counted_for_the_order(tmp_path, monkeypatch):
-    seen: list[Waiting] = []
+    seen: list[PendingDocument] = []
     monkeypatch.setattr(
         "tamis.index.embed_pending.wanted_first",
         lambda waiting: seen.extend(waiting) or [],

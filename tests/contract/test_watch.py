@@ -25,7 +25,7 @@ from tamis.errors import (
 )
 from tamis.index.build import build
 from tamis.index.embedded.reader import _edition
-from tamis.index.embedded.writer import sole_watcher
+from tamis.index.engines import sole_watcher
 from tamis.live.corpus import LiveCorpus
 from tamis.live.notices import LOST, NoNotices
 from tamis.live.watcher import Said

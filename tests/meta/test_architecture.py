@@ -291,3 +291,42 @@ def test_no_error_is_swallowed():
                 assert not (silent and kind in ("Exception", "BaseException")), name_of(
                     file
                 )
+
+
+def test_only_the_index_knows_its_engines():
+    """An engine states its capabilities; nobody else asks which one there is."""
+    places = {"Address", "Reader", "QdrantIndex", "EmbeddedSnapshot", "QdrantSnapshot"}
+    for file in files():
+        name = name_of(file)
+        if part_of(name) == "index":
+            continue
+        for module, _ in imports(file):
+            engines = ("tamis.index.embedded", "tamis.index.qdrant")
+            assert not module.startswith(engines), f"{name} imports {module}"
+        if name == "tamis.errors":  # where messages say how a place is written
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                kinds = {each.strip() for each in ast.unparse(node.args[1]).split("|")}
+                assert not kinds & places, f"{name}: {ast.unparse(node)}"
+
+
+def test_the_indexing_path_reads_top_to_bottom():
+    """`build` asks no engine what it is, and no generator of it commits."""
+    tree = ast.parse((SOURCE / "tamis/index/build.py").read_text("utf-8"))
+    commits = {"put", "remove", "touch", "finish", "clear", "describe", "embed"}
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        inside = list(ast.walk(function))
+        calls = [node for node in inside if isinstance(node, ast.Call)]
+        if function.name == "build":
+            assert not any(ast.unparse(call.func) == "isinstance" for call in calls)
+        if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
+            methods = {
+                call.func.attr
+                for call in calls
+                if isinstance(call.func, ast.Attribute)
+                and ast.unparse(call.func.value) == "writer"
+            }
+            assert not methods & commits, f"{function.name} commits while it yields"

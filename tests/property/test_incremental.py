@@ -362,7 +362,7 @@ def test_a_file_that_becomes_binary_or_too_large_leaves(tmp_path):
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     """Work is committed in batches; the rest is pending and says so, and the next run completes it."""
     monkeypatch.setattr("tamis.index.build._BATCH_CHUNKS", 4)
-    monkeypatch.setattr("tamis.index.build.PORTION", 2)
+    monkeypatch.setattr("tamis.index.embed_pending.PORTION", 2)
     tree = Tree(tmp_path / "root", 5)
     for _ in range(40):
         tree.add()

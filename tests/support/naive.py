@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from support.naive_links import Rank, fits
 from tamis.index.embedded.words import K1, WORD_FIELDS, B
-from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit
+from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit, LaneAsk
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
-from tamis.model import Chunk, Document, IndexState, Link, Parent, Passage
+from tamis.model import Chunk, Document, IndexState, Lane, Link, Parent, Passage
 from tamis.models.hashing import HashingEmbedder
 from tamis.query import filters as f
 from tamis.settings import ChunkingSettings, Settings
@@ -84,6 +84,19 @@ class NaiveSnapshot:
         kept = list(rows)
         documents = {row.document.path for row in kept}
         return Allowed(frozenset(row.key for row in kept), len(kept), len(documents))
+
+    def lanes(
+        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+    ) -> Mapping[Lane, Sequence[Hit]]:
+        found: dict[Lane, Sequence[Hit]] = {}
+        for ask in asks:
+            if ask.vector is not None:
+                found[ask.lane] = self.meaning(ask.vector, allowed, depth)
+            elif ask.lane == "words":
+                found[ask.lane] = self.words(ask.terms, allowed, depth, ask.weights)
+            else:
+                found[ask.lane] = self.code(ask.terms, allowed, depth)
+        return found
 
     def meaning(
         self, query: NDArray[np.float32], allowed: Allowed, depth: int

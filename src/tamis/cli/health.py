@@ -79,7 +79,7 @@ def _examined(
 
     try:
         with open_corpus(root, options, quiet=quiet) as corpus:
-            if not corpus.is_shared and not corpus.directory.exists():
+            if corpus.capabilities.examinable and not corpus.directory.exists():
                 raise IndexMissing(corpus.root)
             return corpus.repair() if repair else corpus.check(full=full)
     except (

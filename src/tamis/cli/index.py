@@ -110,12 +110,12 @@ def _build(
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from tamis.index.dry_run import survey
+    from tamis.index.dry_run import dry_run
     from tamis.ingest.walk import checked_root
     from tamis.text.printable import visible
 
     settings = settings_of(root, options)
-    indexed, skipped, warnings = survey(checked_root(root), settings)
+    indexed, skipped, warnings = dry_run(checked_root(root), settings)
     if as_json:
         reasons = [
             {"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped
@@ -235,7 +235,7 @@ def migrate(
     """
     from tamis.cli.render import report
     from tamis.corpus import index_directory
-    from tamis.index.migrate import migrate as copy
+    from tamis.index.engines import migrate as copy
     from tamis.ingest.walk import checked_root
 
     if bool(to) == bool(source):

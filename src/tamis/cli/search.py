@@ -19,7 +19,7 @@ from tamis.cli.options import (
 
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
-    from tamis.index.changes import Drift
+    from tamis.index.plan import Changes
     from tamis.model import Found
 
 
@@ -179,7 +179,9 @@ def _asked(
     they are; others keep it up to date where it is on a server."""
     from dataclasses import replace
 
-    look = _Look(corpus) if corpus.exists() and not corpus.is_shared else None
+    look = None
+    if corpus.exists() and corpus.capabilities.updated_by_search:
+        look = _Look(corpus)
     found = corpus.search(query, **arguments)
     nameless = corpus.nameless(arguments["excluded_files"][:_LOOKED_UP])
     hints = [f"no document goes by {name}: that excludes nothing" for name in nameless]
@@ -195,7 +197,7 @@ class _Look:
 
     def __init__(self, corpus: "Corpus") -> None:
         self._corpus = corpus
-        self._seen: Drift | None = None
+        self._seen: Changes | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -203,7 +205,7 @@ class _Look:
         from tamis.errors import TamisError
 
         try:
-            self._seen = self._corpus.drift()
+            self._seen = self._corpus.changes()
         except (TamisError, OSError):
             return  # then it was not looked at; what is wrong with the index, the search says
 
@@ -221,7 +223,7 @@ class _Look:
         if count := self._seen.touched:
             files = "1 file" if count == 1 else f"{count} files"
             said.append(f"{files} may have changed since the index was made")
-        if count := self._seen.otherwise:
+        if count := self._seen.outdated:
             files = "1 file was" if count == 1 else f"{count} files were"
             said.append(f"{files} indexed by other settings or another version")
         return (

@@ -1,84 +1,58 @@
-"""THE INDEXING PATH: from a folder to a generation of the index.
+"""THE INDEXING PATH: bring the index of a root up to date with its files.
 
     walk -> ignore rules -> read -> parse -> commit -> embed -> commit
 
-An unchanged file (by its times and size, or else by its content) is left alone; a file that is
-gone, or that the rules now keep out, leaves the index. Words, names and links come first: they can be
-searched within seconds, and the vectors, which take minutes, are filled in afterwards. Work is
-committed in batches, so an interrupted run loses the last few seconds and the next run goes on from
-there. A rebuild is one transaction: it shows when it is whole.
+A file that is unchanged (by its times and size, or else by its content) is left alone. A file that was
+deleted, or that the rules now exclude, leaves the index. Words, names and links are committed first
+and can be searched within seconds; vectors, which take minutes, follow. Work is committed in
+batches, so an interrupted run loses a few seconds and the next run continues. A rebuild is one
+transaction: it becomes visible when it is complete.
 """
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from tamis.configuration import DEFAULT_MODEL, NO_MODEL
 from tamis.errors import IndexMismatch, rebuild_command
-from tamis.index.embed_pending import PORTION, fill_in
-from tamis.index.embedded.reader import Reader
-from tamis.index.embedded.writer import Writer
+from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, largest_file, make_plan, recipe
 from tamis.index.protocol import Index, Prepared, Writing
 from tamis.ingest.git_dates import Dates, commit_dates, file_dates
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry
-from tamis.model import (
-    Address,
-    Document,
-    FileState,
-    Report,
-    Skipped,
-    Stamps,
-    embedding_text,
-)
+from tamis.model import Address, Document, FileState, Report, Skipped, Stamps
 from tamis.models.embedders import Embedder
 from tamis.progress import Progress
 from tamis.settings import Settings
 
-_BATCH_CHUNKS: Final = (
-    8_192  # a segment of this size is held in memory (some 40 MB) before it is written
-)
-# Bytes of memory for each chunk that waits to be written, and for each character of it: texts, terms, rows.
+# A segment of this many passages takes some 40 MB of memory before it is written.
+_BATCH_CHUNKS: Final = 8_192
+# Bytes of memory for each passage that waits to be written, and for each of its characters.
 _PER_CHUNK: Final = 2_000
 _PER_CHARACTER: Final = 8
-# Shares of index.memory_mb. Batch and merge are in memory at once, and so is the file that is being read,
-# whose share is in `tamis.index.plan`.
+# Shares of index.memory_mb. A batch and a merge are in memory at once, and so is the file that is
+# being read, whose share is in `tamis.index.plan`.
 _FOR_BATCH: Final = 0.25
 _FOR_MERGE: Final = 0.5
-_GROWTH: Final = 2  # times as many files as somebody said yes to are fine, too
-_BATCH_SECONDS: Final = 10.0  # what an interrupted run may lose
-_FIRST_SECONDS: Final = (
-    0.25  # of reading, then something can be found; the next may take twice as long
-)
-_AT_ONCE: Final = (
-    32_768  # bytes of changed files that are embedded before they show: a second or two
-)
+_GROWTH: Final = 2  # an index may grow to this many times the files that were agreed to
+_BATCH_SECONDS: Final = 10.0  # of work that an interrupted run may lose
+# Seconds until the first files can be found; each further batch may take twice as long.
+_FIRST_SECONDS: Final = 0.25
+# Bytes of changed files that are embedded before they are committed: a second or two.
+_AT_ONCE: Final = 32_768
 
-
-@dataclass(slots=True)
-class _Tally:
-    """What a run has done so far."""
-
-    indexed: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    chunks: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+Load = Callable[[], Embedder | None]
 
 
 def build(
     root: Path,
-    index: Path | Index,
+    index: Index,
     settings: Settings,
     load: Callable[[str], Embedder | None],
     progress: Progress,
@@ -87,151 +61,238 @@ def build(
     discard: bool = False,
     yields: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Bring the index of a root up to date, or make it anew: the one in a folder, or any other.
+    """Bring the index of a root up to date, or rebuild it.
 
-    When `yields` says so, embedding stops between two portions, and the next run goes on.
+    `discard` deletes the old index unread. When `yields` returns True, embedding stops between two
+    portions, and the next run continues there.
     """
-    started, began = time.monotonic(), time.time()
-    tally = _Tally()
-    boosts = asdict(settings.fields)
-    waiting = waiting_for(progress)
-    opened = Reader(index) if isinstance(index, Path) else index
-    # Before anything is made: a refusal would leave an empty index that answers.
-    first = (
-        None
-        if opened.exists()
-        else make_plan(root, settings, {}, settings.index.max_files)
-    )
-    timeout, memory = settings.index.lock_timeout, _FOR_MERGE * _memory(settings)
+    run = _Run(settings, progress)
+    first_plan = None
+    if not index.exists():
+        # Refuse too many files before there is an index: an empty one would answer searches.
+        first_plan = make_plan(root, settings, {}, settings.index.max_files)
     with (
-        opened.open_for_writing(
-            timeout, waiting, boosts, memory, discard=discard
-        ) as writer,
+        _opened(index, settings, progress, discard=discard) as writer,
         writer.all_or_nothing() if rebuild else nullcontext(),
     ):
-        name = model_name(settings, writer.facts)
-        later = (
-            writer if isinstance(writer, Writer) else None
-        )  # who can be given vectors afterwards
+        model = model_name(settings, writer.facts)
         if rebuild:
             writer.clear()
-        check_belongs(root, writer.directory, writer.facts)
-        check_model(writer.directory, writer.facts, name)
+        index.check_owner(root, writer.facts)
+        check_model(index.place, writer.facts, model)
         known = writer.stamps(recipe(settings))
-        most = _most_files(settings, writer.facts, len(known))
-        found = first if first and not known else make_plan(root, settings, known, most)
-        plan, dates = _dated_plan(root, settings, found, writer, is_new=not known)
-        if not most:  # somebody has said that all of these are meant
-            writer.describe(
-                {"files": _GROWTH * (len(plan.changed) + len(plan.unchanged))}
-            )
-        _drop_vanished(writer, plan, known, tally)
-        tally.skipped += plan.skipped
-        tally.warnings += plan.warnings
-        tally.unchanged = len(plan.unchanged)
-        embedder = _described(writer, root, lambda: load(name))
-        few = sum(entry.size for entry in plan.changed) <= _AT_ONCE
-        at_once = rebuild or name == NO_MODEL or few or later is None
+        plan = _agreed_plan(root, settings, writer, known, first_plan)
+        plan, dates = _dated_plan(root, settings, plan, writer, is_new=not known)
+        run.follow(plan)
+        run.remove(writer, plan.gone(known))
+        embedder = _loader(index, writer, root, lambda: load(model))
         if plan.changed:
-            again = any(entry.path in known for entry in plan.changed)
-            states = writer.file_states() if again else {}
-            source = _read(
-                writer, plan.changed, states, dates, settings, progress, tally
-            )
-            prepared = (
-                _embedded(source, embedder)
-                if at_once
-                else map(_without_vectors, source)
-            )
-            # Words come long before the model is loaded; the run after a kill is to be of the same model.
-            writer.describe({"pending": len(plan.changed), "chosen": name})
-            _write(
-                writer,
-                plan.changed,
-                prepared,
-                progress,
-                tally,
-                _FOR_BATCH * _memory(settings),
-            )
-        writer.finish(tally.skipped, {"git": dates.edition, "began": began})
-        if name != NO_MODEL and later is not None:
-            fill_in(later, embedder, progress, yields)
+            # Words are committed before the model is loaded: a run after a kill must use the same one.
+            writer.describe({"pending": len(plan.changed), "chosen": model})
+            documents = run.read(plan.changed, _states(writer, plan, known), dates)
+            if rebuild or model == NO_MODEL or _embeds_at_once(writer, plan):
+                prepared = embed_now(documents, embedder)
+            else:
+                prepared = map(without_vectors, documents)
+            run.write(writer, prepared, len(plan.changed))
+            writer.touch(run.touched)
+            run.remove(writer, run.unusable)
+        writer.finish(run.skipped, {"git": dates.edition, "began": run.began})
+        if model != NO_MODEL:
+            embed_pending(writer, embedder, progress, yields)
         generation = writer.generation
-    return Report(
-        tally.indexed,
-        tally.unchanged,
-        tally.removed,
-        tally.chunks,
-        tuple(sorted(tally.skipped, key=lambda item: item.path)),
-        tuple(tally.warnings),
-        generation,
-        time.monotonic() - started,
+    return run.report(generation)
+
+
+@dataclass(slots=True)
+class _Run:
+    """An indexing run, with what it has done so far."""
+
+    settings: Settings
+    progress: Progress
+    started: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
+    indexed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    # Files with new times and their old content, and indexed files that cannot be used any more.
+    touched: list[tuple[str, FileState, float]] = field(default_factory=list)
+    unusable: list[str] = field(default_factory=list)
+
+    def follow(self, plan: Plan) -> None:
+        self.skipped += plan.skipped
+        self.warnings += plan.warnings
+        self.unchanged = len(plan.unchanged)
+
+    def remove(self, writer: Writing, paths: Sequence[str]) -> None:
+        writer.remove(paths)
+        self.removed += len(paths)
+
+    def read(
+        self, entries: Sequence[Entry], known: Mapping[str, FileState], dates: Dates
+    ) -> Iterator[tuple[Document, FileState]]:
+        """Yield the new and changed documents; note files that are unchanged or unusable."""
+        wanted = recipe(self.settings)
+        for entry in entries:
+            source = read_within(entry, self.settings)
+            self.progress.advance(entry.path)
+            before = known.get(entry.path)
+            if isinstance(source, Skipped):
+                self.skipped.append(source)
+                if before is not None:
+                    self.unusable.append(entry.path)
+                continue
+            document, warning = parse(source, self.settings.chunking)
+            document = _dated(replace(document, warning=warning), source, entry, dates)
+            if warning:
+                self.warnings.append(f"{entry.path}: {warning}")
+            state = FileState(
+                size=source.size,
+                mtime_ns=source.mtime_ns,
+                ctime_ns=source.ctime_ns,
+                inode=source.inode,
+                read_ns=source.read_ns,
+                hash=source.hash,
+                recipe=wanted,
+            )
+            if before and (before.hash, before.recipe) == (state.hash, wanted):
+                self.touched.append((entry.path, state, document.modified))
+                self.unchanged += 1
+            else:
+                yield document, state
+
+    def write(
+        self, writer: Writing, prepared: Iterator[Prepared], pending: int
+    ) -> None:
+        """Commit documents in batches that fit into memory."""
+        self.progress.start(pending)
+        for batch in _batches(prepared, _FOR_BATCH * _memory(self.settings)):
+            pending -= len(batch)
+            writer.put(batch, pending)
+            self.indexed += len(batch)
+            self.chunks += sum(len(each.document.chunks) for each in batch)
+
+    def report(self, generation: int) -> Report:
+        return Report(
+            self.indexed,
+            self.unchanged,
+            self.removed,
+            self.chunks,
+            tuple(sorted(self.skipped, key=lambda item: item.path)),
+            tuple(self.warnings),
+            generation,
+            time.monotonic() - self.started,
+        )
+
+
+def _opened(
+    index: Index, settings: Settings, progress: Progress, *, discard: bool
+) -> AbstractContextManager[Writing]:
+    return index.open_for_writing(
+        settings.index.lock_timeout,
+        waiting_for(progress),
+        asdict(settings.fields),
+        _FOR_MERGE * _memory(settings),
+        discard=discard,
     )
 
 
 def waiting_for(progress: Progress) -> Callable[[str], None]:
-    """What is said to whoever watches while another process holds the lock."""
+    """Return a function that reports which process holds the lock."""
     return lambda holder: progress.note(
         f"waiting for {holder}, which is writing this index"
     )
-
-
-def _most_files(settings: Settings, facts: Mapping[str, Any], held: int) -> int:
-    """How many files the index may have without a question; 0 is any number.
-
-    One that is larger already was let through once: that is asked for again when it has doubled.
-    """
-    usual = settings.index.max_files
-    grown = _GROWTH * held if held > usual else 0
-    return max(usual, grown, int(facts.get("files", 0))) if usual else 0
 
 
 def _memory(settings: Settings) -> float:
     return settings.index.memory_mb * 1e6
 
 
+def _agreed_plan(
+    root: Path,
+    settings: Settings,
+    writer: Writing,
+    known: Mapping[str, Stamps],
+    first_plan: Plan | None,
+) -> Plan:
+    """Walk the root, unless that was done already; raise TooManyFiles beyond what was agreed to.
+
+    An index that is larger than the limit was agreed to once; it may double before the next question.
+    """
+    most = settings.index.max_files
+    if most:
+        agreed = int(writer.facts.get("files", 0))
+        if len(known) > most:
+            agreed = max(agreed, _GROWTH * len(known))
+        most = max(most, agreed)
+    if first_plan is not None and not known:
+        plan = first_plan
+    else:
+        plan = make_plan(root, settings, known, most)
+    if not most:
+        files = len(plan.changed) + len(plan.unchanged)
+        writer.describe({"files": _GROWTH * files})
+    return plan
+
+
 def _dated_plan(
     root: Path, settings: Settings, plan: Plan, writer: Writing, *, is_new: bool
 ) -> tuple[Plan, Dates]:
-    """The plan with files to look at again because git dates them otherwise now; their text stays."""
-    before = "" if is_new else str(writer.facts.get("git", ""))
+    """Add the unchanged files whose date in git has moved to those that are read."""
+    before = ""
+    if not is_new:
+        before = str(writer.facts.get("git", ""))
     if settings.index.git_times:
         dates = commit_dates(root, plan.changed, plan.unchanged, writer.dates, before)
     else:
         dates = file_dates(plan.unchanged, writer.dates, before)
     if dates.moved:
-        moved = tuple(entry for entry in plan.unchanged if entry.path in dates.moved)
-        stay = tuple(entry for entry in plan.unchanged if entry.path not in dates.moved)
-        plan = replace(plan, changed=(*plan.changed, *moved), unchanged=stay)
-    warnings = (*plan.warnings, dates.warning) if dates.warning else plan.warnings
-    return replace(plan, warnings=warnings), dates
+        moved = [entry for entry in plan.unchanged if entry.path in dates.moved]
+        stay = [entry for entry in plan.unchanged if entry.path not in dates.moved]
+        plan = replace(plan, changed=(*plan.changed, *moved), unchanged=tuple(stay))
+    if dates.warning:
+        plan = replace(plan, warnings=(*plan.warnings, dates.warning))
+    return plan, dates
+
+
+def _states(
+    writer: Writing, plan: Plan, known: Mapping[str, Stamps]
+) -> Mapping[str, FileState]:
+    """The stored states of files, if any of those that are read was indexed before."""
+    if any(entry.path in known for entry in plan.changed):
+        return writer.file_states()
+    return {}
+
+
+def _embeds_at_once(writer: Writing, plan: Plan) -> bool:
+    """Return True if documents get their vectors before they are committed."""
+    size = sum(entry.size for entry in plan.changed)
+    return size <= _AT_ONCE or writer.late_vectors is None
 
 
 def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
-    """The configured model; where none is, the one that the index has or waits for; else the default."""
-    return (
-        settings.model.name
-        or facts.get("model")
-        or facts.get("chosen")
-        or DEFAULT_MODEL
-    )
+    """The configured model, else the one that the index has or was begun with, else the default."""
+    named = settings.model.name or facts.get("model") or facts.get("chosen")
+    return named or DEFAULT_MODEL
 
 
 def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
-    return (
-        (embedder.name, embedder.fingerprint, embedder.dimension)
-        if embedder
-        else (NO_MODEL, "", 0)
-    )
+    """Name, fingerprint and dimension of a model."""
+    if embedder is None:
+        return NO_MODEL, "", 0
+    return embedder.name, embedder.fingerprint, embedder.dimension
 
 
 def check_model(
-    directory: Path | Address,
+    place: Path | Address,
     facts: Mapping[str, Any],
     name: str,
     fingerprint: str | None = None,
 ) -> None:
-    """An index holds vectors of one model; another one's cannot be compared with them."""
+    """Refuse a model that the index was not made with: its vectors cannot be compared."""
     if facts.get("model", name) != name:
         what = f"the model {facts['model']}, not {name}"
     elif (
@@ -241,213 +302,67 @@ def check_model(
     else:
         return
     raise IndexMismatch(
-        f"the index in {directory} was made with {what}",
-        hint=f"run: {rebuild_command(directory)} --model {name}; or use --model {facts['model']}",
+        f"the index in {place} was made with {what}",
+        hint=f"run: {rebuild_command(place)} --model {name}; or use --model {facts['model']}",
     )
 
 
-def source_of(root: Path, directory: Path | Address) -> str:
-    """Whose index it is; on a server, across machines."""
-    return f"{platform.node()}:{root}" if isinstance(directory, Address) else str(root)
-
-
-def check_belongs(
-    root: Path, directory: Path | Address, facts: Mapping[str, Any]
-) -> None:
-    """An index outside its root remembers whose it is. One inside moves with its folder."""
-    if isinstance(directory, Address):
-        if facts.get("root", source_of(root, directory)) != source_of(root, directory):
-            raise IndexMismatch(
-                f"{directory} is indexed from {facts['root']}",
-                hint="give this folder a name of its own with engine.root, or take that one over: "
-                f"tamis rebuild-index {root} --engine {directory.url} --take-over",
-            )
-        return
-    if directory.parent != root and facts.get("root", str(root)) != str(root):
-        raise IndexMismatch(
-            f"the index in {directory} belongs to {facts['root']}",
-            hint=f"give each root an index folder of its own, or run: tamis rebuild-index {root}",
-        )
-
-
-def _drop_vanished(
-    writer: Writing, plan: Plan, known: Mapping[str, Stamps], tally: _Tally
-) -> None:
-    gone = plan.gone(known)
-    if gone:
-        writer.remove(gone)
-        tally.removed += len(gone)
-
-
-def _described(
-    writer: Writing, root: Path, load: Callable[[], Embedder | None]
-) -> Callable[[], Embedder | None]:
-    """The model, loaded when there is something to embed: files that are never indexed need none."""
+def _loader(index: Index, writer: Writing, root: Path, load: Load) -> Load:
+    """Load the model when something is to be embedded, and record it as the model of the index."""
 
     @cache
     def embedder() -> Embedder | None:
         loaded = load()
         name, fingerprint, dimension = model_facts(loaded)
-        check_model(writer.directory, writer.facts, name, fingerprint)
+        check_model(index.place, writer.facts, name, fingerprint)
         facts = {"model": name, "fingerprint": fingerprint, "dimension": dimension}
-        writer.describe(facts | {"root": source_of(root, writer.directory)})
+        writer.describe(facts | {"root": index.owner_of(root)})
         return loaded
 
     return embedder
 
 
-def _write(
-    writer: Writing,
-    entries: Sequence[Entry],
-    prepared: Iterator[Prepared],
-    progress: Progress,
-    tally: _Tally,
-    room: float,
-) -> None:
-    """Write the files that may have changed, in batches that take as much memory as there is room, about."""
-    progress.start(len(entries))
-    done = 0
-    for batch in _batches(prepared, room):
-        done += len(batch)
-        writer.put(batch, pending=len(entries) - done)
-        tally.indexed += len(batch)
-        tally.chunks += sum(len(prepared.document.chunks) for prepared in batch)
-
-
-def _read(
-    writer: Writing,
-    entries: Sequence[Entry],
-    known: Mapping[str, FileState],
-    dates: Dates,
-    settings: Settings,
-    progress: Progress,
-    tally: _Tally,
-) -> Iterator[tuple[Document, FileState]]:
-    """The documents that are new or changed; what turns out unchanged or unusable is tallied."""
-    wanted = recipe(settings)
-    touched: list[tuple[str, FileState, float]] = []
-    lost: list[str] = []
-    for entry in entries:
-        source = read_within(entry, settings)
-        progress.advance(entry.path)
-        if isinstance(source, Skipped):
-            tally.skipped.append(source)
-            lost += [entry.path] if entry.path in known else []
-            continue
-        document, warning = parse(source, settings.chunking)
-        document = _dated(replace(document, warning=warning), source, entry, dates)
-        tally.warnings += [f"{entry.path}: {warning}"] if warning else []
-        before, state = known.get(entry.path), _state(source, wanted)
-        if before is not None and (before.hash, before.recipe) == (state.hash, wanted):
-            touched.append((entry.path, state, document.modified))
-        else:
-            yield document, state
-    tally.unchanged += len(touched)
-    tally.removed += len(lost)
-    writer.touch(touched)
-    writer.remove(lost)
-
-
 def read_within(entry: Entry, settings: Settings) -> Source | Skipped:
-    """A file's text, unless it is too large: as such, or for the memory there is."""
-    if largest_file(settings) < entry.size <= settings.index.max_file_bytes:
-        most = f"index.memory_mb is {settings.index.memory_mb}, for {largest_file(settings):,.0f}"
-        return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {most}")
+    """Read a file, unless it is larger than the settings or the memory allow."""
+    largest = largest_file(settings)
+    if largest < entry.size <= settings.index.max_file_bytes:
+        limit = f"index.memory_mb is {settings.index.memory_mb}, for {largest:,.0f}"
+        return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {limit}")
     return read(entry, settings.index.max_file_bytes)
 
 
 def _dated(document: Document, source: Source, entry: Entry, dates: Dates) -> Document:
-    """With the time of its last commit, unless it states a date, or changed while we looked."""
-    time = dates.times.get(entry.path)
-    same = (source.size, source.mtime_ns) == (entry.size, entry.mtime_ns)
-    if time is None or document.front.modified is not None or not same:
+    """Set the time of the last commit, unless the document states a date or has just changed."""
+    committed = dates.times.get(entry.path)
+    is_same = (source.size, source.mtime_ns) == (entry.size, entry.mtime_ns)
+    if committed is None or document.front.modified is not None or not is_same:
         return document
-    return replace(document, modified=time)
-
-
-def _embedded(
-    documents: Iterator[tuple[Document, FileState]],
-    embedder: Callable[[], Embedder | None],
-) -> Iterator[Prepared]:
-    """Documents with their vectors, embedded some chunks at a time."""
-    portion: list[tuple[Document, FileState]] = []
-    chunks = 0
-    for document, state in documents:
-        portion.append((document, state))
-        chunks += len(document.chunks)
-        if chunks >= PORTION or len(portion) >= PORTION:
-            yield from _embed(portion, embedder())
-            portion, chunks = [], 0
-    if portion:
-        yield from _embed(portion, embedder())
-
-
-def _embed(
-    portion: Sequence[tuple[Document, FileState]], embedder: Embedder | None
-) -> Iterator[Prepared]:
-    texts = [
-        embedding_text(document.title, chunk)
-        for document, _ in portion
-        for chunk in document.chunks
-    ]
-    if embedder is None or not texts:
-        vectors = np.empty(
-            (len(texts), embedder.dimension if embedder else 0), np.float32
-        )
-    else:
-        vectors = embedder.embed_passages(texts)
-    at = 0
-    for document, state in portion:
-        yield Prepared(document, state, vectors[at : at + len(document.chunks)])
-        at += len(document.chunks)
-
-
-def _without_vectors(read: tuple[Document, FileState]) -> Prepared:
-    document, state = read
-    return Prepared(document, state, np.empty((len(document.chunks), 0), np.float32))
+    return replace(document, modified=committed)
 
 
 def _batches(prepared: Iterator[Prepared], room: float) -> Iterator[list[Prepared]]:
+    """Group documents by passages, by memory and by time."""
     batch: list[Prepared] = []
-    chunks, size, started, patience = 0, 0, time.monotonic(), _FIRST_SECONDS
+    chunks = size = 0
+    started, patience = time.monotonic(), _FIRST_SECONDS
     for item in prepared:
         batch.append(item)
         chunks += len(item.document.chunks)
         size += _size(item)
-        if (
-            chunks >= _BATCH_CHUNKS
-            or size >= room
-            or time.monotonic() - started > patience
-        ):
+        is_full = chunks >= _BATCH_CHUNKS or size >= room
+        if is_full or time.monotonic() - started > patience:
             yield batch
-            batch, chunks, size, started = [], 0, 0, time.monotonic()
+            batch, chunks, size = [], 0, 0
+            started = time.monotonic()
             patience = min(2 * patience, _BATCH_SECONDS)
     if batch:
         yield batch
 
 
 def _size(prepared: Prepared) -> int:
-    """Bytes of memory that a document takes until it is written, about."""
-    chunks = prepared.document.chunks
-    texts = (
-        *(chunk.content for chunk in chunks),
-        *(parent.content for parent in prepared.document.parents),
-    )
-    characters = sum(map(len, texts))
-    return (
-        _PER_CHUNK * len(chunks)
-        + _PER_CHARACTER * characters
-        + 4 * prepared.vectors.nbytes
-    )
-
-
-def _state(source: Source, wanted: str) -> FileState:
-    return FileState(
-        size=source.size,
-        mtime_ns=source.mtime_ns,
-        ctime_ns=source.ctime_ns,
-        inode=source.inode,
-        read_ns=source.read_ns,
-        hash=source.hash,
-        recipe=wanted,
-    )
+    """Estimate the bytes of memory that a document takes until it is written."""
+    document = prepared.document
+    characters = sum(len(chunk.content) for chunk in document.chunks)
+    characters += sum(len(parent.content) for parent in document.parents)
+    rows = _PER_CHUNK * len(document.chunks)
+    return rows + _PER_CHARACTER * characters + 4 * prepared.vectors.nbytes

@@ -1,4 +1,4 @@
-"""What an indexing run would take, what it would leave out, and why. Writes nothing."""
+"""Say what an indexing run would index, what it would skip, and why. Writes nothing."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,28 +12,30 @@ from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.ingest.walk import describe
 from tamis.model import Document, Facts, Skipped, WhyNot
-from tamis.query.filters import Archived, archived_by
+from tamis.query.filters import archived_by
 from tamis.settings import Settings
 
 OUTSIDE: Final = "outside the root"
 
 
-def survey(
+def dry_run(
     root: Path, settings: Settings
 ) -> tuple[list[str], list[Skipped], Sequence[str]]:
-    """The paths that would be indexed, what would be skipped, and what is wrong with ignore files."""
+    """Return the paths that would be indexed, the skipped files, and warnings about ignore files."""
     plan = make_plan(root, settings, {})
-    outcomes = [read_within(entry, settings) for entry in plan.changed]
-    taken = [outcome.path for outcome in outcomes if isinstance(outcome, Source)]
-    left_out = [
-        *plan.skipped,
-        *(outcome for outcome in outcomes if isinstance(outcome, Skipped)),
-    ]
-    return taken, sorted(left_out, key=lambda item: item.path), plan.warnings
+    indexed: list[str] = []
+    skipped = list(plan.skipped)
+    for entry in plan.changed:
+        outcome = read_within(entry, settings)
+        if isinstance(outcome, Source):
+            indexed.append(outcome.path)
+        else:
+            skipped.append(outcome)
+    return indexed, sorted(skipped, key=lambda item: item.path), plan.warnings
 
 
 def documents(root: Path, settings: Settings) -> Iterator[Document]:
-    """The documents that would be indexed, cut into chunks."""
+    """Yield the documents that would be indexed, cut into passages."""
     for entry in make_plan(root, settings, {}).changed:
         source = read_within(entry, settings)
         if isinstance(source, Source):
@@ -43,58 +45,50 @@ def documents(root: Path, settings: Settings) -> Iterator[Document]:
 def explain_paths(
     root: Path, settings: Settings, paths: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """For each path: is it ignored, is it archived, and which rule from which file and line decided.
+    """Say of each path whether it is ignored or archived, and which rule of which file decided.
 
-    What lies outside the root is not indexed: it counts as ignored, by a rule that stands in no file.
+    A path outside the root is not indexed: it counts as ignored, by a rule of no file.
     """
-    archived = archived_by(settings)
-    return [_explained(root, settings, archived, path) for path in paths]
-
-
-def _explained(
-    root: Path, settings: Settings, archived: Archived, path: str
-) -> dict[str, Any]:
-    if _is_outside(root, path):
-        nobody = {"rule": OUTSIDE, "source": None, "line": None}
-        return {"path": path, "ignored": True, "archived": False} | nobody
-    verdict = explain(root, ignore_options(settings), path)
-    inside = os.path.relpath(root / path, root).replace(os.sep, "/")
-    is_folder = path.endswith("/") or os.path.isdir(
-        root / path
-    )  # archived if a file in it would be
-    return {
-        "path": path,
-        "ignored": verdict.ignored,
-        "archived": not verdict.ignored
-        and archived.matches(Facts(f"{inside}/x" if is_folder else inside)),
-        "rule": verdict.rule.pattern if verdict.rule else None,
-        "source": verdict.rule.source if verdict.rule else None,
-        "line": verdict.rule.line if verdict.rule else None,
-    }
+    options, archived = ignore_options(settings), archived_by(settings)
+    explained = []
+    for path in paths:
+        verdict: dict[str, Any] = {"path": path, "ignored": True, "archived": False}
+        verdict |= {"rule": OUTSIDE, "source": None, "line": None}
+        if not _is_outside(root, path):
+            found = explain(root, options, path)
+            inside = os.path.relpath(root / path, root).replace(os.sep, "/")
+            if path.endswith("/") or os.path.isdir(root / path):
+                inside += "/x"  # a folder is archived if a file in it would be
+            is_archived = not found.ignored and archived.matches(Facts(inside))
+            verdict |= {"ignored": found.ignored, "archived": is_archived, "rule": None}
+            if found.rule:
+                verdict["rule"] = found.rule.pattern
+                verdict["source"] = found.rule.source
+                verdict["line"] = found.rule.line
+        explained.append(verdict)
+    return explained
 
 
 def _is_outside(root: Path, path: str) -> bool:
-    """Whether it leads out of the root, by its own names or over a link."""
+    """Return True for a path that leads out of the root, by its own names or over a link."""
     try:
-        return (
-            os.path.relpath(os.path.realpath(root / path), root).split(os.sep)[0]
-            == os.pardir
-        )
+        inside = os.path.relpath(os.path.realpath(root / path), root)
     except ValueError:  # a character that no path can have
         return False
+    return inside.split(os.sep)[0] == os.pardir
 
 
 def why_not_indexed(
     root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]
 ) -> WhyNot:
-    """Why a file that no document stands for is not in the index. `skipped` is what the last run left out."""
-    given = path if os.path.lexists(root / path) else path.strip().replace("\\", "/")
-    if (
-        given in skipped and skipped[given].reason != "ignored"
-    ):  # a link, before we follow it
-        return WhyNot(
-            given, "skipped", f"{skipped[given].reason} {skipped[given].detail}".strip()
-        )
+    """Say why a file is no document of the index. `skipped` are the files that the last run skipped."""
+    given = path
+    if not os.path.lexists(root / path):
+        given = path.strip().replace("\\", "/")
+    # The rule that ignored a file may be gone by now: only the other reasons are final.
+    final = {name: item for name, item in skipped.items() if item.reason != "ignored"}
+    if given in final:  # perhaps a link: look before it is followed
+        return _was_skipped(final[given])
     try:
         file = os.path.realpath(root / given)
     except ValueError:  # a character that no path can have
@@ -105,16 +99,13 @@ def why_not_indexed(
     verdict = explain(root, ignore_options(settings), inside)
     if verdict.ignored:
         return WhyNot(inside, "ignored", describe(verdict))
-    if (
-        inside in skipped and skipped[inside].reason != "ignored"
-    ):  # by a rule that is gone
-        return WhyNot(
-            inside,
-            "skipped",
-            f"{skipped[inside].reason} {skipped[inside].detail}".strip(),
-        )
+    if inside in final:
+        return _was_skipped(final[inside])
     if os.path.exists(file):
-        return WhyNot(
-            inside, "not indexed", "it came after the last indexing (run: tamis index)"
-        )
+        late = "it came after the last indexing (run: tamis index)"
+        return WhyNot(inside, "not indexed", late)
     return WhyNot(inside, "no such file")
+
+
+def _was_skipped(item: Skipped) -> WhyNot:
+    return WhyNot(item.path, "skipped", f"{item.reason} {item.detail}".strip())

@@ -1,14 +1,20 @@
-"""What a walk finds, held against what the index has. Reads no file, and writes nothing."""
+"""Compare the files of a root with its index: what a run would read, and how many files changed.
+
+Nothing here reads a file or writes anything.
+"""
 
 import hashlib
+import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from tamis.errors import TooManyFiles
 from tamis.gitignore.rules import IgnoreOptions, Rules, open_rules
 from tamis.index.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
+from tamis.index.protocol import IndexSnapshot
 from tamis.ingest.parse import PARSER_VERSION
 from tamis.ingest.walk import Entry, walk
 from tamis.model import Skipped, Stamps
@@ -17,16 +23,17 @@ from tamis.text.identifiers import IDENTIFIERS_VERSION
 from tamis.text.linking import LINKS_VERSION
 from tamis.text.words import TOKENIZER_VERSION
 
-_FOR_FILE: Final = 0.25  # of index.memory_mb, for the file that is being read
-_PER_BYTE: Final = 10  # of a file, while it is parsed
-_RACY_NS: Final = (
-    2_000_000_000  # a file stamped this shortly before it was read may change unseen
-)
+_FOR_FILE: Final = 0.25  # share of index.memory_mb for the file that is being read
+_PER_BYTE: Final = 10  # bytes of memory for each byte of a file that is parsed
+# A file that was changed this shortly before it was read may change again unnoticed.
+_RACY_NS: Final = 2_000_000_000
+
+Kind = Literal["changed", "touched", "outdated", "unsure", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the walk found, held against what the index has."""
+    """The files of a root: those that a run reads, and those that are unchanged for sure."""
 
     changed: tuple[Entry, ...]
     unchanged: tuple[Entry, ...]
@@ -34,17 +41,48 @@ class Plan:
     warnings: tuple[str, ...]
 
     def gone(self, known: Mapping[str, Stamps]) -> list[str]:
-        """The files that are not there any more, or kept out now."""
-        if len(self.unchanged) == len(known):  # each of them is known
+        """Indexed files that were deleted or are excluded now."""
+        if len(self.unchanged) == len(known):  # so every indexed file is unchanged
             return []
         here = {entry.path for entry in (*self.changed, *self.unchanged)}
         return [path for path in known if path not in here]
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The state of the files as an index has it."""
+
+    stamps: Mapping[str, Stamps]
+    skipped: tuple[Skipped, ...]
+    began: float  # start of the last run that wrote something
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Numbers of files that differ from what the index has of them."""
+
+    changed: int  # new, or of another size or time
+    touched: int  # another inode or change time alone: copied, or its time was set back
+    gone: int  # deleted, or excluded now
+    outdated: int  # unchanged, but indexed by other settings or another version
+    unsure: (
+        int  # changed so shortly before they were read that only reading again tells
+    )
+    warnings: tuple[str, ...]  # about ignore files
+
+    @property
+    def sure(self) -> int:
+        return self.changed + self.gone
+
+    @property
+    def possible(self) -> int:
+        return self.sure + self.touched + self.outdated + self.unsure
+
+
 def make_plan(
     root: Path, settings: Settings, known: Mapping[str, Stamps], most: int = 0
 ) -> Plan:
-    """Walk the root and sort what is there. Reads no file. More than `most` files (0: any) are a fault."""
+    """Walk the root and compare; raise TooManyFiles for more than `most` files (0: any number)."""
     largest = largest_file(settings)
     changed: list[Entry] = []
     unchanged: list[Entry] = []
@@ -62,8 +100,82 @@ def make_plan(
     return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 
+def is_unchanged(entry: Entry, known: Stamps | None) -> bool:
+    """Return True if times and size prove that a file is unchanged; else its content decides."""
+    if known is None:
+        return False
+    _, size, mtime_ns, ctime_ns, inode, read_ns = known
+    is_same = entry[2:] == (size, mtime_ns, ctime_ns, inode)
+    return is_same and mtime_ns < read_ns - _RACY_NS and ctime_ns < read_ns - _RACY_NS
+
+
+def known_to(snapshot: IndexSnapshot, settings: Settings) -> Known:
+    began = float(snapshot.about.get("began", 0.0))
+    return Known(snapshot.stamps(recipe(settings)), snapshot.skipped(), began)
+
+
+def count_changes(root: Path, settings: Settings, known: Known) -> Changes:
+    """Walk the root and count the files that differ from the index."""
+    plan = make_plan(root, settings, known.stamps)
+    largest = largest_file(settings)
+    skipped = {item.path: item for item in known.skipped}
+    kinds: Counter[Kind] = Counter()
+    for entry in plan.changed:
+        before = known.stamps.get(entry.path)
+        if before is not None:
+            kind = _indexed_kind(entry, before, largest)
+        else:
+            kind = _new_kind(entry, skipped.get(entry.path), largest, known.began)
+        kinds[kind] += 1
+    return Changes(
+        changed=kinds["changed"],
+        touched=kinds["touched"],
+        gone=len(plan.gone(known.stamps)),
+        outdated=kinds["outdated"],
+        unsure=kinds["unsure"],
+        warnings=plan.warnings,
+    )
+
+
+def _indexed_kind(entry: Entry, before: Stamps, largest: float) -> Kind:
+    """Say how a file differs from its indexed state."""
+    _, size, mtime_ns, ctime_ns, inode, read_ns = before
+    if entry.size > largest or (entry.size, entry.mtime_ns) != (size, mtime_ns):
+        return "changed"
+    if not read_ns:
+        return "outdated"
+    if (entry.ctime_ns, entry.inode) == (ctime_ns, inode):
+        return "unsure"
+    return "touched"
+
+
+def _new_kind(
+    entry: Entry, before: Skipped | None, largest: float, began: float
+) -> Kind:
+    """Say whether a file that is not indexed is new, or was skipped and would be again.
+
+    A walk gives no file that rules or links exclude; one that could not be read may be readable now.
+    """
+    match before.reason if before else "":
+        case "binary":
+            is_skipped = True
+        case "too large":
+            is_skipped = entry.size > largest
+        case "unreadable":
+            is_skipped = not os.access(entry.file, os.R_OK)
+        case _:
+            is_skipped = False
+    read_ns = began * 1e9
+    # The change time decides: the other one may be set to any year.
+    if not is_skipped or entry.ctime_ns > read_ns:
+        return "changed"
+    if entry.ctime_ns >= read_ns - _RACY_NS:
+        return "unsure"
+    return "skipped"
+
+
 def recipe(settings: Settings) -> str:
-    """A fingerprint of everything that decides what is written for a given file, model aside."""
+    """A fingerprint of all that decides what is written for a file, except the model."""
     versions = (
         PARSER_VERSION,
         TOKENIZER_VERSION,
@@ -87,34 +199,18 @@ def rules_of(root: Path, settings: Settings) -> Rules:
 
 
 def ignore_options(settings: Settings) -> IgnoreOptions:
+    archive, excluded = settings.archive.globs, settings.ignore.patterns
+    if not settings.archive.index:
+        archive, excluded = (), (*archive, *excluded)
     return IgnoreOptions(
         default_exclusions=settings.ignore.default_exclusions,
         ignore_file=settings.ignore.file,
-        archive_patterns=settings.archive.globs if settings.archive.index else (),
-        extra=(
-            *(() if settings.archive.index else settings.archive.globs),
-            *settings.ignore.patterns,
-        ),
+        archive_patterns=archive,
+        extra=excluded,
     )
-
-
-def is_unchanged(entry: Entry, known: Stamps | None) -> bool:
-    """Whether times and size say for sure that the file is what it was. If not, its content decides."""
-    if known is None:
-        return False
-    _, size, mtime_ns, ctime_ns, inode, read_ns = known
-    same = entry[2:] == (size, mtime_ns, ctime_ns, inode)
-    return same and mtime_ns < read_ns - _RACY_NS and ctime_ns < read_ns - _RACY_NS
-
-
-def is_racy(stamped: int, read: float) -> bool:
-    """Whether a file may have been written again after it was read, within the same tick of the clock."""
-    return stamped >= read - _RACY_NS
 
 
 def largest_file(settings: Settings) -> float:
-    """Bytes that a file may have."""
-    return min(
-        settings.index.max_file_bytes,
-        _FOR_FILE * settings.index.memory_mb * 1e6 / _PER_BYTE,
-    )
+    """The most bytes that a file may have to be indexed."""
+    by_memory = _FOR_FILE * settings.index.memory_mb * 1e6 / _PER_BYTE
+    return min(settings.index.max_file_bytes, by_memory)

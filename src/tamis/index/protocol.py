@@ -1,4 +1,4 @@
-"""The seam between the pipeline and what stores rows: what an engine must answer.
+"""The seam between the two paths and the engines: what an engine must answer.
 
 An engine turns a filter into the rows it allows, once; its lanes see those rows and nothing
 else, statistics included. That is the whole of the law, so a lane takes no filter, only rows.
@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.errors import IndexMissing
 from tamis.model import (
     Address,
     Document,
@@ -31,14 +32,26 @@ from tamis.model import (
 )
 from tamis.query.filters import Filter
 
-EVENLY: Final[Mapping[str, float]] = MappingProxyType(
-    {}
-)  # no term counts more or less than another
+# Weights of terms by which every term counts the same.
+EVENLY: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What callers may do with an index; they ask for this, never for the engine."""
+
+    updated_by_search: (
+        bool  # a search builds or updates it; else only index, watch and migrate
+    )
+    any_root_may_search: (
+        bool  # any folder may search it; else only the root it was made from
+    )
+    examinable: bool  # doctor can check its files and repair them
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that a lane found, by the engine's own key, with its score there."""
+    """A passage that a lane found, by the engine's own key, with its score there."""
 
     key: int
     score: float
@@ -54,18 +67,22 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The rows a search may see, in whatever form the engine likes, and how much that is."""
+    """The rows that a search may see, in the engine's own form, and their numbers."""
 
     rows: Any
     chunks: int
     documents: int
-    known: float = 1.0  # the share of the chunks that the meaning lane knows: less while vectors are made
-    late: bool = False  # let lanes score every row and drop the others afterwards: same hits, more work
+    known: float = (
+        1.0  # share of the passages that have vectors: less while vectors are made
+    )
+    late: bool = (
+        False  # lanes score every row and filter afterwards: same hits, more work
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A link that leads somewhere."""
+    """A link that leads to a document."""
 
     source: str  # paths
     target: str
@@ -73,12 +90,12 @@ class Edge:
     anchor: str
     ordinal: (
         int | None
-    )  # the chunk of the source that it stands in, unless the whole document has it
+    )  # the passage of the source with the link; None: the document has it
 
 
 @dataclass(frozen=True, slots=True)
 class LaneAsk:
-    """A question as one lane is asked it: by a vector, or by terms and what some of them count."""
+    """A question to one lane: a vector, or terms with the weights of some of them."""
 
     lane: Lane
     vector: NDArray[np.float32] | None = None
@@ -92,23 +109,38 @@ class Prepared:
 
     document: Document
     state: FileState
-    vectors: NDArray[np.float32]  # one row for each chunk; of width 0 without a model
+    vectors: NDArray[np.float32]  # a row for each passage; of width 0 without a model
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDocument:
+    """A document that was committed without vectors."""
+
+    path: str
+    chunks: int
+    modified: float
+    linked: int  # links that look for a name of this document
 
 
 class Snapshot(Protocol):
-    """One generation of an index, unchanging while it is held.
+    """One generation of an index as a search sees it, unchanging while it is open.
 
-    A lane returns every chunk that can be among the `depth` best by score, then path, then
-    position; it may return more, in any order. A score depends on the chunk, the question and the
+    A lane returns every passage that can be among the `depth` best by score, then path, then
+    position; it may return more, in any order. A score depends on the passage, the question and the
     allowed rows alone, to the last bit.
 
-    Links are resolved among the documents that have an allowed chunk (`tamis.text.linking`), and a link in
-    a chunk that is not allowed does not exist.
+    Links are resolved among the documents that have an allowed passage (`tamis.text.linking`), and a
+    link in a passage that is not allowed does not exist.
     """
 
     @property
     def state(self) -> IndexState: ...
     def allow(self, filter: Filter) -> Allowed: ...
+    def lanes(
+        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+    ) -> Mapping[Lane, Sequence[Hit]]:
+        """Ask several lanes at once, in whatever way is fastest for the engine."""
+
     def meaning(
         self, query: NDArray[np.float32], allowed: Allowed, depth: int
     ) -> Sequence[Hit]: ...
@@ -119,7 +151,7 @@ class Snapshot(Protocol):
         depth: int,
         weights: Mapping[str, float] = EVENLY,
     ) -> Sequence[Hit]:
-        """`weights` say how much some of the terms count; the others count 1."""
+        """Terms without a weight count 1."""
 
     def code(
         self, terms: Sequence[str], allowed: Allowed, depth: int
@@ -132,29 +164,30 @@ class Snapshot(Protocol):
         floor: int,
         most: int,
     ) -> Sequence[Concept] | None:
-        """The `depth` terms nearest to a question, best first, ties by term; None without a whole vocabulary.
+        """The `depth` terms nearest to a question, best first, ties by term.
 
-        A term takes part if `floor` allowed chunks have it, and it is one of the `most` that the most have.
+        A term takes part if `floor` allowed passages have it and it is among the `most` most frequent
+        ones. None if there is no complete vocabulary.
         """
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
         """Every link from or to one of the documents."""
 
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
-        """With how many documents each one is linked."""
+        """The number of documents that each document is linked with."""
 
     def keys(
         self, paths: Sequence[str], allowed: Allowed
     ) -> Mapping[str, Sequence[int]]:
-        """The allowed chunks of documents, in order."""
+        """The allowed passages of documents, in order."""
 
     def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
-        """Of the allowed rows, those of some documents."""
+        """The allowed rows that belong to some documents."""
 
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
-        """The vectors of chunks by path and ordinal, one row each; of width 0 without a model.
+        """The vectors of passages by path and ordinal, one row each; of width 0 without a model.
 
-        One that has no vector yet has zeros: it is like nothing, and the meaning lane does not know it.
+        A passage that has no vector yet has zeros: it resembles nothing.
         """
 
     def coverage(
@@ -163,7 +196,7 @@ class Snapshot(Protocol):
         positions: Sequence[tuple[str, int]],
         allowed: Allowed,
     ) -> Sequence[float]:
-        """How much of the terms, by their rarity among the allowed rows, each chunk has in its words."""
+        """The share of the terms, by their rarity among the allowed rows, that each passage has."""
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
     def parents(
@@ -172,17 +205,16 @@ class Snapshot(Protocol):
         """Sections by their document's path and their number there."""
 
 
-@runtime_checkable
-class Batching(Protocol):
-    """A snapshot for which one request is cheaper than one for each lane."""
+class Recorded(Protocol):
+    """The states of files that an index recorded when it read them."""
 
-    def lanes(
-        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
-    ) -> Mapping[Lane, Sequence[Hit]]: ...
+    def file_states(self) -> dict[str, FileState]: ...
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        """Times and sizes by path, as far as a walk compares them."""
 
 
-class Holding(Snapshot, Protocol):
-    """A snapshot with what its index keeps besides rows."""
+class IndexSnapshot(Snapshot, Recorded, Protocol):
+    """A snapshot with the facts of its index and the facts of its documents."""
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -191,42 +223,53 @@ class Holding(Snapshot, Protocol):
     @property
     def segments(self) -> int: ...
     def documents(self, filter: Filter) -> list[str]:
-        """The paths of the documents that a filter about documents lets through, in order."""
+        """The paths of the documents that a filter about documents allows, in order."""
 
     def facts(self) -> Iterator[Facts]: ...
     def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
-        """What filters may ask of the documents that have an allowed chunk."""
+        """The facts of the documents that have an allowed passage."""
 
     def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
-        """How many documents have allowed chunks of each type, and of each language."""
+        """Numbers of documents with allowed passages of each type, and of each language."""
 
     def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """What else these documents are called."""
-
-    def file_states(self) -> dict[str, FileState]: ...
-    def stamps(self, recipe: str) -> dict[str, Stamps]:
-        """What a look compares, by path."""
+        """Other names of documents."""
 
     def skipped(self) -> tuple[Skipped, ...]: ...
     def warnings(self) -> dict[str, str]:
-        """What was odd about reading documents, by path."""
+        """Warnings about reading documents, by path."""
 
     def prepared(self) -> Iterator[Prepared]:
         """Every document as it was written, in the order of paths: to be copied to another index."""
 
 
-class Writing(Protocol):
-    """The one writer of an index. What it writes shows batch by batch, or, in `all_or_nothing`, at once."""
+class LateVectors(Protocol):
+    """The part of a writer that gives vectors to documents that were committed without."""
 
-    @property
-    def directory(self) -> Path | Address: ...
+    memory: float  # bytes that a commit may take
+
+    def pending_documents(self) -> Sequence[PendingDocument]: ...
+    def texts_of(
+        self, paths: Sequence[str]
+    ) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+        """Title, headings and text of each passage of documents, by path."""
+
+    def embed(self, vectors_of: Mapping[str, NDArray[np.float32]]) -> None:
+        """Commit the vectors of documents, by path."""
+
+    def tidy(self) -> None: ...
+
+
+class Writing(Recorded, Protocol):
+    """The one writer of an index. Each batch is a commit; in `all_or_nothing`, everything is one."""
+
     @property
     def facts(self) -> dict[str, Any]: ...
     @property
     def generation(self) -> int: ...
-    def file_states(self) -> dict[str, FileState]: ...
-    def stamps(self, recipe: str) -> dict[str, Stamps]:
-        """What a look compares, by path."""
+    @property
+    def late_vectors(self) -> LateVectors | None:
+        """The way to add vectors later; None if documents are always written with theirs."""
 
     def dates(self) -> dict[str, float]: ...
     def describe(self, values: Mapping[str, Any]) -> None: ...
@@ -236,7 +279,7 @@ class Writing(Protocol):
     def remove(self, paths: Sequence[str]) -> None: ...
     def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None: ...
     def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
-        """Every file is in. `facts` are what the next run wants to know."""
+        """End a run that has written every file. `facts` are for the next run."""
 
 
 class Index(Protocol):
@@ -244,8 +287,30 @@ class Index(Protocol):
 
     @property
     def place(self) -> Path | Address: ...
+    @property
+    def capabilities(self) -> Capabilities: ...
+    @property
+    def format(self) -> int: ...
     def exists(self) -> bool: ...
-    def snapshot(self) -> AbstractContextManager[Holding]: ...
+    def is_usable(self) -> bool:
+        """Return True if it can be opened, or does not exist yet."""
+
+    def missing(self, root: Path) -> IndexMissing:
+        """The error that says that there is no index."""
+
+    def owner_of(self, root: Path) -> str:
+        """The name of a root as the owner of an index."""
+
+    def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
+        """Raise IndexMismatch if the index was made from another root."""
+
+    def stored_facts(self) -> Mapping[str, Any]:
+        """Facts of the index, as far as even a damaged one can be read."""
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on this machine's disk, by part."""
+
+    def snapshot(self) -> AbstractContextManager[IndexSnapshot]: ...
     def open_for_writing(
         self,
         timeout: float,

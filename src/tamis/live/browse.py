@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tamis.corpus import Corpus
 from tamis.errors import NotIndexed, UsageError
-from tamis.index.protocol import Edge, Holding
+from tamis.index.protocol import Edge, IndexSnapshot
 from tamis.ingest.documents.frontmatter import front_matter
 from tamis.ingest.documents.links import document_target
 from tamis.ingest.documents.markdown import markdown_outline
@@ -102,7 +102,7 @@ def excerpt(corpus: Corpus, wanted: Wanted, most: int) -> Excerpt:
     return _lines(corpus, path, first, wanted.end_line, most, passages)
 
 
-def find_document(corpus: Corpus, snapshot: Holding, path: str) -> str:
+def find_document(corpus: Corpus, snapshot: IndexSnapshot, path: str) -> str:
     """Return the one document of this path or name."""
     found = snapshot.documents(atom("file", (path,), corpus.names))
     if path in found:
@@ -132,7 +132,7 @@ def document_text(corpus: Corpus, path: str) -> str:
     return text
 
 
-def passages_of(snapshot: Holding, path: str) -> dict[int, Passage]:
+def passages_of(snapshot: IndexSnapshot, path: str) -> dict[int, Passage]:
     """Return the passages of a document by their number, in order."""
     keys = snapshot.keys([path], snapshot.allow(EVERYTHING)).get(path, ())
     found = snapshot.passages(keys)
@@ -140,7 +140,7 @@ def passages_of(snapshot: Holding, path: str) -> dict[int, Passage]:
 
 
 def _chunk(
-    corpus: Corpus, snapshot: Holding, chunk_id: str, neighbours: int, most: int
+    corpus: Corpus, snapshot: IndexSnapshot, chunk_id: str, neighbours: int, most: int
 ) -> Excerpt:
     path, _, number = chunk_id.rpartition("#")
     if not path:

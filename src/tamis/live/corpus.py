@@ -101,7 +101,7 @@ class LiveCorpus:
 
         Ask the corpus after this. If there is no index and none can be made, raise that fault.
         """
-        if self.corpus.is_shared:
+        if not self.corpus.capabilities.updated_by_search:
             return self._shared_freshness()
         if self.corpus.exists():
             seconds = min(seconds, _PATIENCE)
@@ -315,7 +315,7 @@ class LiveCorpus:
         self._asked = False
         self._pending = 0
         if exists:
-            self._pending = self.corpus.changes()
+            self._pending = self.corpus.changes().possible
         state = self.corpus.state()
         files_pending = bool(self._pending or state.pending_files)
         with self._changed:

@@ -345,7 +345,7 @@ class Roots:
             found.append(live.fresh(left, watch))
         for name, live in chosen.items():
             # A shared index is kept up to date by the program that writes it.
-            if self._watches and not live.corpus.is_shared:
+            if self._watches and live.corpus.capabilities.updated_by_search:
                 folder = self._folders[name]
                 say = partial(self._say, name)
                 live.watch(folder.reload, say, folder.settings_files)

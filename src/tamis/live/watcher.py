@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 from tamis.errors import IndexLocked, TamisError
 from tamis.gitignore.repository import outer_rules, repository_files
-from tamis.index.embedded.writer import sole_watcher
+from tamis.index.engines import sole_watcher
 from tamis.index.plan import rules_of
 from tamis.ingest.walk import folders, shown
 from tamis.live.notices import LOST, QUIET, RECURSIVE, NoNotices, Notices, Paths, Signs

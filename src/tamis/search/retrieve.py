@@ -1,10 +1,8 @@
 """Retrieval: each lane's ranking over the allowed rows, the lanes side by side, then the links lane."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -12,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.index.protocol import EVENLY, Allowed, Batching, Hit, LaneAsk, Snapshot
+from tamis.index.protocol import EVENLY, Allowed, Hit, LaneAsk, Snapshot
 from tamis.model import Candidate, Lane, Passage
 from tamis.query.filters import folded
 from tamis.search.fuse import RANKS_ALONE, Ranking, Sources
@@ -21,22 +19,6 @@ from tamis.text import identifiers
 from tamis.text.words import words
 
 _NO_SLUG: Final = re.compile(r"[^\w\- ]")
-_THREADS: Final = 8  # lanes of several searches at once; they start when first needed
-
-
-class _Pool:
-    """Threads for lanes. Threads do not survive a fork, so a child gets a pool of its own."""
-
-    def __init__(self) -> None:
-        self.renew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.renew)
-
-    def renew(self) -> None:
-        self.threads = ThreadPoolExecutor(_THREADS, "lane")
-
-
-_pool: Final = _Pool()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +58,7 @@ def retrieve(
         asks.append(LaneAsk("words", None, tuple(terms), terms))
     if "code" in lanes:
         asks.append(LaneAsk("code", None, tuple(identifiers.asked(text))))
-    hits = _ask(snapshot, asks, allowed, depth)
+    hits = snapshot.lanes(asks, allowed, depth)
     passages = snapshot.passages(
         sorted({hit.key for found in hits.values() for hit in found})
     )
@@ -169,28 +151,6 @@ def _headings(passage: Passage) -> list[str]:
     """The headings above a passage, each as it is written and as a web address has it."""
     names = [folded(name) for name in passage.header_path.split(" > ")]
     return [*names, *(_NO_SLUG.sub("", name).replace(" ", "-") for name in names)]
-
-
-def _ask(
-    snapshot: Snapshot, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
-) -> Mapping[Lane, Sequence[Hit]]:
-    """Ask all lanes at once: in one request, or the last on this thread and the others beside it."""
-    if isinstance(snapshot, Batching):
-        return snapshot.lanes(asks, allowed, depth)
-    one = partial(_ask_one, snapshot, allowed=allowed, depth=depth)
-    pending = {ask.lane: _pool.threads.submit(one, ask) for ask in asks[:-1]}
-    last = {ask.lane: one(ask) for ask in asks[-1:]}
-    return {lane: future.result() for lane, future in pending.items()} | last
-
-
-def _ask_one(
-    snapshot: Snapshot, ask: LaneAsk, allowed: Allowed, depth: int
-) -> Sequence[Hit]:
-    if ask.vector is not None:
-        return snapshot.meaning(ask.vector, allowed, depth)
-    if ask.lane == "words":
-        return snapshot.words(ask.terms, allowed, depth, ask.weights)
-    return snapshot.code(ask.terms, allowed, depth)
 
 
 def ranked(hits: Sequence[Hit], passages: Mapping[int, Passage], depth: int) -> Ranking:

@@ -86,13 +86,14 @@ def _check_models(folders: Sequence[Folder]) -> None:
     """A page that could answer no question is a fault of whoever starts it, not of whoever asks."""
     from tamis.corpus import index_directory
     from tamis.index.build import check_model
-    from tamis.index.embedded.database import facts_of
+    from tamis.index.engines import open_index
 
     for folder in folders:
         named = folder.settings.model.name
         directory = index_directory(folder.path, folder.settings, folder.index_dir)
-        if named and not folder.settings.engine.url:
-            check_model(directory, facts_of(directory), named)
+        index = open_index(folder.path, directory, folder.settings, lambda: 0)
+        if named and index.capabilities.examinable:
+            check_model(index.place, index.stored_facts(), named)
 
 
 def _show(where: str) -> None:

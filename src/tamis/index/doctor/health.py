@@ -7,7 +7,6 @@ the folder, the disk, whoever is writing, the root, the model. Nothing here chan
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from tamis.errors import BadSetting, IndexMismatch, TamisError, rebuild_command
-from tamis.index.build import check_belongs, check_model, model_facts, model_name
-from tamis.index.changes import Known, drift
+from tamis.index.build import check_model, model_facts, model_name
 from tamis.index.doctor import checks
 from tamis.index.doctor.checks import Check, Exam, Settled, examine, problem
 from tamis.index.embedded import database
 from tamis.index.embedded.folder import misshapen, unfit, write_ignore_file
 from tamis.index.embedded.lock import holder
-from tamis.index.plan import recipe
+from tamis.index.embedded.reader import Reader, check_owner
+from tamis.index.plan import Known, count_changes, recipe
 from tamis.model import INDEX_FOLDER, Finding, Repair, under_trail
 from tamis.models.embedders import Embedder
 from tamis.settings import Settings
@@ -206,7 +205,10 @@ def protect(directory: Path) -> None:
 
 def _disk(directory: Path) -> Iterator[Finding]:
     """A merge or a rebuild writes up to as much as there is, before the old goes."""
-    free, needed = shutil.disk_usage(directory).free, sum(sizes(directory).values())
+    free, needed = (
+        shutil.disk_usage(directory).free,
+        sum(Reader(directory).sizes().values()),
+    )
     if free < needed:
         what = f"{free / 1e6:.0f} MB are free, and the index has {needed / 1e6:.0f} MB"
         yield problem(
@@ -214,25 +216,6 @@ def _disk(directory: Path) -> Iterator[Finding]:
             "free some space: bringing it up to date may need as much again",
             severity="warning",
         )
-
-
-def sizes(directory: Path) -> dict[str, int]:
-    """Bytes on disk, by what they are. A writer may be at work: what goes while we count does not count."""
-    found = {"database": 0, "segments": 0, "concepts": 0, "other": 0}
-    for place, _, names in os.walk(directory):
-        for name in names:
-            with suppress(FileNotFoundError):
-                found[_part(directory, Path(place), name)] += os.stat(
-                    os.path.join(place, name)
-                ).st_size
-    return found
-
-
-def _part(directory: Path, place: Path, name: str) -> str:
-    top = place.relative_to(directory).parts[:1]
-    if top in (("segments",), ("concepts",)):
-        return top[0]
-    return "database" if not top and name.startswith("index.db") else "other"
 
 
 def _lock(directory: Path) -> Iterator[Finding]:
@@ -254,7 +237,7 @@ def _lock(directory: Path) -> Iterator[Finding]:
 
 def _root(root: Path, exam: Exam) -> Iterator[Finding]:
     try:
-        check_belongs(root, exam.directory, exam.facts)
+        check_owner(root, exam.directory, exam.facts)
     except IndexMismatch as error:
         yield problem(error.message, error.hint)
 
@@ -271,7 +254,7 @@ def _files(
         database.skipped(exam.connection),
         float(exam.facts.get("began", 0.0)),
     )
-    now = drift(root, settings, known)
+    now = count_changes(root, settings, known)
     yield from (
         problem(warning, "mend that file, or remove it", severity="warning")
         for warning in now.warnings

@@ -12,8 +12,6 @@ import numpy as np
 
 from tamis.configuration import DEFAULT_MODEL
 from tamis.errors import (
-    IndexFault,
-    IndexForeign,
     StorageFault,
     TamisError,
     storage_faults,
@@ -209,7 +207,7 @@ def _mend(
         )
         with made_aside(directory, timeout, waiting) as aside:
             chosen = with_model(settings, lambda: database.model_of(directory))
-            build(root, aside, chosen, models.embedder, progress)
+            build(root, Reader(aside), chosen, models.embedder, progress)
         make_if_used(directory, settings, models.embedder, progress)
         yield f"made the index anew, with {chosen.model.name or DEFAULT_MODEL}"
         return
@@ -222,7 +220,7 @@ def _mend(
         )
     if kinds - {"protect"}:
         load = models.embedder_afresh if "reembed" in kinds else models.embedder
-        done = build(root, directory, settings, load, progress)
+        done = build(root, Reader(directory), settings, load, progress)
         make_if_used(directory, settings, models.embedder, progress)
         yield f"brought the index up to date: {done.indexed} documents written"
 
@@ -232,16 +230,3 @@ def with_model(settings: Settings, stored: Callable[[], str]) -> Settings:
     return replace(
         settings, model=replace(settings.model, name=settings.model.name or stored())
     )
-
-
-def is_usable(directory: Path) -> bool:
-    """Whether the index can be opened, or is none yet."""
-    if not database.exists(directory):
-        return True
-    try:
-        with closing(Reader(directory)) as reader, reader.snapshot():
-            return True
-    except IndexForeign:
-        raise
-    except IndexFault:
-        return False

@@ -1,6 +1,7 @@
 """Reading: the newest generation, for any number of threads and processes."""
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -8,12 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.errors import IndexDamaged, StorageFault, UsageError
+from tamis.errors import (
+    IndexDamaged,
+    IndexFault,
+    IndexForeign,
+    IndexMismatch,
+    IndexMissing,
+    StorageFault,
+    UsageError,
+)
 from tamis.index.embedded import database
 from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot, View
 from tamis.index.embedded.writer import Writer, open_for_writing
+from tamis.index.protocol import Capabilities
 from tamis.model import IndexState, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
@@ -54,8 +64,22 @@ def _damage_told(view: View) -> Iterator[None]:
         raise
 
 
+def check_owner(root: Path, directory: Path, facts: Mapping[str, Any]) -> None:
+    """Refuse the index of another root. One inside its root moves with it and belongs there."""
+    if directory.parent != root and facts.get("root", str(root)) != str(root):
+        raise IndexMismatch(
+            f"the index in {directory} belongs to {facts['root']}",
+            hint=f"give each root an index folder of its own, or run: tamis rebuild-index {root}",
+        )
+
+
 class Reader:
     """An index opened for reading. Notices new generations by itself; for any number of threads."""
+
+    capabilities: Final = Capabilities(
+        updated_by_search=True, any_root_may_search=False, examinable=True
+    )
+    format: Final = database.SCHEMA_VERSION
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -93,6 +117,44 @@ class Reader:
 
     def exists(self) -> bool:
         return database.exists(self.directory)
+
+    def is_usable(self) -> bool:
+        if not self.exists():
+            return True
+        try:
+            with self.snapshot():
+                return True
+        except IndexForeign:
+            raise
+        except IndexFault:
+            return False
+
+    def missing(self, root: Path) -> IndexMissing:
+        return IndexMissing(root)
+
+    def owner_of(self, root: Path) -> str:
+        return str(root)
+
+    def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
+        check_owner(root, self.directory, facts)
+
+    def stored_facts(self) -> Mapping[str, Any]:
+        return database.facts_of(self.directory)
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk, by part. Files that a writer deletes meanwhile do not count."""
+        found = {"database": 0, "segments": 0, "concepts": 0, "other": 0}
+        for place, _, names in os.walk(self.directory):
+            top = Path(place).relative_to(self.directory).parts[:1]
+            for name in names:
+                part = "other"
+                if top in (("segments",), ("concepts",)):
+                    part = top[0]
+                elif not top and name.startswith("index.db"):
+                    part = "database"
+                with suppress(FileNotFoundError):
+                    found[part] += os.stat(os.path.join(place, name)).st_size
+        return found
 
     def open_for_writing(
         self,

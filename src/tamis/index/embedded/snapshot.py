@@ -1,7 +1,9 @@
 """One generation of an index, held still: its rows, lanes, links and texts. For any number of threads."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -17,14 +19,47 @@ from tamis.index.embedded.links import StoredLinks
 from tamis.index.embedded.segment import Mask, Segment, dead_documents
 from tamis.index.embedded.words import WordIndex
 from tamis.index.links import Called, degrees, each_once, edges
-from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit, Prepared
-from tamis.model import Facts, FileState, IndexState, Parent, Passage, Skipped, Stamps
+from tamis.index.protocol import (
+    EVENLY,
+    Allowed,
+    Concept,
+    Edge,
+    Hit,
+    LaneAsk,
+    Prepared,
+)
+from tamis.model import (
+    Facts,
+    FileState,
+    IndexState,
+    Lane,
+    Parent,
+    Passage,
+    Skipped,
+    Stamps,
+)
 from tamis.query.filters import EVERYTHING, Filter, allows
 
 _CACHED_FILTERS: Final = 32
+_THREADS: Final = 8  # lanes of several searches at once; they start when first needed
 _REMEMBERED: Final = (
     4_096  # documents, and names, whose links are kept with a filter's rows
 )
+
+
+class _Pool:
+    """Threads for lanes. They do not survive a fork, so a child gets a pool of its own."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.threads = ThreadPoolExecutor(_THREADS, "lane")
+
+
+_pool: Final = _Pool()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +222,22 @@ class EmbeddedSnapshot:
             found.path: found.aliases
             for found in database.documents_at(self.connection, paths)
         }
+
+    def lanes(
+        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+    ) -> Mapping[Lane, Sequence[Hit]]:
+        """Ask the last lane on this thread and the others beside it."""
+        one = partial(self._lane, allowed=allowed, depth=depth)
+        pending = {ask.lane: _pool.threads.submit(one, ask) for ask in asks[:-1]}
+        last = {ask.lane: one(ask) for ask in asks[-1:]}
+        return {lane: future.result() for lane, future in pending.items()} | last
+
+    def _lane(self, ask: LaneAsk, allowed: Allowed, depth: int) -> Sequence[Hit]:
+        if ask.vector is not None:
+            return self.meaning(ask.vector, allowed, depth)
+        if ask.lane == "words":
+            return self.words(ask.terms, allowed, depth, ask.weights)
+        return self.code(ask.terms, allowed, depth)
 
     def meaning(
         self, query: NDArray[np.float32], allowed: Allowed, depth: int

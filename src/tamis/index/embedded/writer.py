@@ -5,7 +5,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +27,7 @@ from tamis.index.embedded.segment import (
     with_dead,
     write_segment,
 )
-from tamis.index.protocol import Prepared
+from tamis.index.protocol import PendingDocument, Prepared
 from tamis.model import FileState, Skipped, Stamps
 from tamis.text.linking import key_of, names_of
 from tamis.text.words import storable, text_hash
@@ -36,16 +35,6 @@ from tamis.text.words import storable, text_hash
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
 _MOST_AFTER_RUN: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A document that can be found by its words and still waits for its vectors."""
-
-    path: str
-    chunks: int
-    modified: float
-    linked: int  # how many links look for a name of its
 
 
 class Writer:
@@ -120,9 +109,15 @@ class Writer:
             self._sum_up([prepared.document.path for prepared in ordered])
         self._merge(_MOST_SEGMENTS)
 
-    def waiting(self) -> list[Waiting]:
+    @property
+    def late_vectors(self) -> "Writer":
+        """Documents can be committed without vectors, which follow later."""
+        return self
+
+    def pending_documents(self) -> list[PendingDocument]:
         """The documents that have no vectors yet."""
-        return [Waiting(*row) for row in database.pending_documents(self.connection)]
+        rows = database.pending_documents(self.connection)
+        return [PendingDocument(*row) for row in rows]
 
     def texts_of(self, paths: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
         return database.texts_to_embed(self.connection, paths)
@@ -358,17 +353,6 @@ def open_for_writing(
             yield Writer(directory, connection, boosts, memory)
         finally:
             connection.close()
-
-
-@contextmanager
-def sole_watcher(directory: Path) -> Iterator[Callable[[], bool]]:
-    """Be the one who watches the files of an index, which need not be there yet.
-
-    Gives a way to ask whether we still are. Where another process is, that is an `IndexLocked`.
-    """
-    make_folder(directory)
-    with writer_lock(directory, 0, lambda _: None, "watch.lock") as held:
-        yield held
 
 
 def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:

@@ -1,6 +1,7 @@
 """The index of a root on a server: snapshots of its newest generation, and the way to write it."""
 
 import math
+import platform
 import threading
 import time
 from collections import Counter
@@ -14,10 +15,26 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.errors import BadSetting, EngineFault, EngineMissing, IndexMissing
+from tamis.errors import (
+    BadSetting,
+    EngineFault,
+    EngineMissing,
+    IndexMismatch,
+    IndexMissing,
+)
 from tamis.index.embedded import words as bm25f
+from tamis.index.embedded.database import SCHEMA_VERSION
 from tamis.index.links import Written, degrees, each_once, edges
-from tamis.index.protocol import EVENLY, Allowed, Concept, Edge, Hit, LaneAsk, Prepared
+from tamis.index.protocol import (
+    EVENLY,
+    Allowed,
+    Capabilities,
+    Concept,
+    Edge,
+    Hit,
+    LaneAsk,
+    Prepared,
+)
 from tamis.index.qdrant import lanes
 from tamis.index.qdrant.lanes import Rows
 from tamis.index.qdrant.lease import Sightings
@@ -523,6 +540,11 @@ def _cuts(filter: Filter) -> bool:
 class QdrantIndex:
     """Notices new generations by itself; for any number of threads."""
 
+    capabilities: Final = Capabilities(
+        updated_by_search=False, any_root_may_search=True, examinable=False
+    )
+    format: Final = SCHEMA_VERSION
+
     def __init__(
         self,
         points: Points,
@@ -544,6 +566,37 @@ class QdrantIndex:
     @property
     def place(self) -> Address:
         return self.address
+
+    def is_usable(self) -> bool:
+        """The server vouches for what it stores."""
+        return True
+
+    def missing(self, root: Path) -> IndexMissing:  # noqa: ARG002
+        return IndexMissing(self.address)
+
+    def owner_of(self, root: Path) -> str:
+        """The root across machines."""
+        return f"{platform.node()}:{root}"
+
+    def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
+        owner = self.owner_of(root)
+        if facts.get("root", owner) != owner:
+            raise IndexMismatch(
+                f"{self.address} is indexed from {facts['root']}",
+                hint="give this folder a name of its own with engine.root, or take that one over: "
+                f"tamis rebuild-index {root} --engine {self.address.url} --take-over",
+            )
+
+    def stored_facts(self) -> Mapping[str, Any]:
+        record = self._record()
+        if record is None:
+            return {}
+        facts: dict[str, Any] = record["facts"]
+        return facts
+
+    def sizes(self) -> dict[str, int]:
+        """Nothing is stored on this machine."""
+        return {}
 
     def exists(self) -> bool:
         record = self._record()

@@ -70,9 +70,7 @@ class QdrantWriter:
         self._is_held = False  # everything shows at the end
         self._is_changed = False  # what is written waits for its commit
 
-    @property
-    def directory(self) -> Address:
-        return self._address
+    late_vectors: Final = None  # documents are written with their vectors
 
     @property
     def facts(self) -> dict[str, Any]:
