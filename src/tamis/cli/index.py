@@ -1,15 +1,14 @@
-"""`tamis index`, `rebuild-index`, `watch` and `migrate`: what writes an index."""
+"""Commands that make, inspect and repair an index, and those about its ignore rules."""
 
-import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tamis.cli.options import (
-    asks,
+    FOLDER,
     json_option,
+    open_corpus,
     print_json,
     print_lines,
     quiet_option,
@@ -23,10 +22,12 @@ from tamis.cli.options import (
 
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
+    from tamis.index.doctor.health import Health
     from tamis.model import Report
-from collections.abc import Sequence
 
-from tamis.cli.options import FOLDER
+config_option = click.option(
+    "--config", metavar="FILE", help="Read this instead of the root's tamis.toml."
+)
 
 
 @click.command()
@@ -45,7 +46,7 @@ def index(
 ) -> int:
     """Bring the index of ROOT up to date with its files.
 
-    Exits with 1 when there is nothing to search afterwards or a file could not be read.
+    Exits with 1 if there is nothing to search afterwards or a file could not be read.
     """
     if dry_run:
         return _dry_run(root, options, as_json=as_json)
@@ -90,23 +91,24 @@ def _build(
     as_json: bool,
     quiet: bool,
 ) -> int:
+    done = with_all_files(root, options, quiet, make)
+    _print_report(done, as_json=as_json, quiet=quiet)
+    is_empty = not done.indexed + done.unchanged
+    if is_empty and not quiet:
+        why = "no text files were found"
+        if set(done.skipped_by_reason) - {"ignored"}:
+            why = "every file was skipped, and tamis status says why"
+        click.echo(f"nothing to search: {why}", err=True)
+    return int(is_empty or "unreadable" in done.skipped_by_reason)
+
+
+def _print_report(done: "Report", *, as_json: bool, quiet: bool) -> None:
     from tamis.cli.render import report
 
-    done = with_all_files(root, options, quiet, make)
     if as_json:
         print_json(done.to_dict())
     elif not quiet:
         print_lines(report(done))
-    unreadable = done.skipped_by_reason.get("unreadable", 0)
-    if not done.indexed + done.unchanged and not quiet:
-        left = any(reason != "ignored" for reason in done.skipped_by_reason)
-        why = (
-            "every file was skipped, and tamis status says why"
-            if left
-            else "no text files were found"
-        )
-        click.echo(f"nothing to search: {why}", err=True)
-    return 1 if unreadable or not done.indexed + done.unchanged else 0
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
@@ -117,86 +119,25 @@ def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
     settings = settings_of(root, options)
     indexed, skipped, warnings = dry_run(checked_root(root), settings)
     if as_json:
-        reasons = [
-            {"path": s.path, "reason": s.reason, "detail": s.detail} for s in skipped
-        ]
-        seen = {
+        reasons = []
+        for item in skipped:
+            reason = {"path": item.path, "reason": item.reason, "detail": item.detail}
+            reasons.append(reason)
+        planned = {
             "seen": len(indexed) + len(skipped),
             "indexed": indexed,
             "skipped": reasons,
+            "warnings": list(warnings),
         }
-        print_json(seen | {"warnings": list(warnings)})
+        print_json(planned)
     else:
-        left_out = [
-            f"skipped: {s.path}: {s.reason}" + (f", {s.detail}" if s.detail else "")
-            for s in skipped
-        ]
-        print_lines(
-            map(
-                visible,
-                (*indexed, *left_out, *(f"warning: {each}" for each in warnings)),
-            )
-        )
-    return 0 if indexed else 1
-
-
-@click.command()
-@root_argument
-@click.option(
-    "--poll",
-    is_flag=True,
-    help="Look every watch.poll_ms: for network file systems and the like.",
-)
-@click.option(
-    "--debounce",
-    type=int,
-    metavar="MS",
-    help="Index after MS milliseconds of quiet (default 200).",
-)
-@yes_option
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print a line of JSON for each event."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
-@shared_options
-def watch(
-    root: str,
-    *,
-    poll: bool,
-    debounce: int | None,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
-    """Keep the index of ROOT up to date while its files change, until Ctrl-C or SIGTERM (exit code 0).
-
-    Exits with 1 when another process watches ROOT already. ROOT may go and come back meanwhile.
-    """
-    from pathlib import Path
-
-    from tamis.cli.terminal import progress_for
-    from tamis.cli.watch import Commentary, keep_watch
-    from tamis.configuration import user_file
-    from tamis.live.corpus import LiveCorpus
-    from tamis.live.folders import chosen_roots
-
-    (folder,) = chosen_roots((root,), "tamis watch ")
-    if asks():  # before it begins: nobody sits at a watch to be asked
-        with_all_files(
-            str(folder),
-            options,
-            quiet,
-            lambda corpus: corpus.exists() or corpus.count_files(),
-        )
-    flags = options | {"watch.poll": poll or None, "watch.debounce_ms": debounce}
-    settings, config = settings_of(str(folder), flags), options["config"]
-    commentary = Commentary(
-        None if quiet else progress_for(sys.stderr.isatty()), as_json=as_json
-    )
-    place = Path(options["index_dir"]) if options["index_dir"] else None
-    live = LiveCorpus(folder, settings, place, commentary, commentary.tell)
-    also = (*([Path(config)] if config else []), user_file(os.environ))
-    return keep_watch(live, commentary, lambda: settings_of(str(folder), flags), also)
+        lines = list(indexed)
+        for item in skipped:
+            why = ", ".join(filter(None, (item.reason, item.detail)))
+            lines.append(f"skipped: {item.path}: {why}")
+        lines += [f"warning: {warning}" for warning in warnings]
+        print_lines(map(visible, lines))
+    return int(not indexed)
 
 
 @click.command()
@@ -210,9 +151,7 @@ def watch(
     metavar="URL",
     help="Copy from this Qdrant server to this machine.",
 )
-@click.option(
-    "--config", metavar="FILE", help="Read this instead of the root's tamis.toml."
-)
+@config_option
 @click.option(
     "--index-dir",
     metavar="DIR",
@@ -231,27 +170,90 @@ def migrate(
 ) -> int:
     """Copy the index of ROOT to a Qdrant server, or from one, without embedding anything again.
 
-    What is there for ROOT is replaced when the copy is whole, and stays until then (docs/cluster.md).
+    An index of ROOT that is there stays until the copy is whole, and is then replaced
+    (docs/cluster.md).
     """
-    from tamis.cli.render import report
     from tamis.corpus import index_directory
     from tamis.index.engines import migrate as copy
     from tamis.ingest.walk import checked_root
 
     if bool(to) == bool(source):
         raise click.UsageError("give either --to URL or --from URL")
-    folder, settings = (
-        checked_root(root),
-        settings_of(root, options | {"engine": to or source}),
-    )
+    folder = checked_root(root)
+    settings = settings_of(root, options | {"engine": to or source})
     place = index_directory(folder, settings, options["index_dir"])
     with watching(quiet) as progress:
         done = copy(folder, place, settings, progress, to_server=bool(to))
-    if as_json:
-        print_json(done.to_dict())
-    elif not quiet:
-        print_lines(report(done))
+    _print_report(done, as_json=as_json, quiet=quiet)
     return 0
+
+
+@click.command()
+@root_argument
+@json_option
+@shared_options
+def status(root: str, *, as_json: bool, **options: Any) -> int:
+    """Say what the index of ROOT holds, how fresh it is, and what was skipped."""
+    from tamis.cli.render import status as lines
+    from tamis.corpus import open_existing
+
+    settings = settings_of(root, options)
+    with open_existing(root, options["index_dir"], settings) as corpus:
+        now = corpus.status()
+    if as_json:
+        print_json(now.to_dict())
+    else:
+        print_lines(lines(now))
+    return 0
+
+
+@click.command()
+@root_argument
+@click.option("--repair", is_flag=True, help="Repair damage; checks everything first.")
+@click.option("--full", is_flag=True, help="Check everything instead of a sample.")
+@json_option
+@quiet_option
+@shared_options
+def doctor(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Check the index of ROOT; with --repair, repair it. Your files are only read.
+
+    Checks the folder, the database, checksums, counts, vectors, postings and the model, while
+    others search and write. Exits with 0 if all is well, with 1 if there is something to look at
+    or to repair, with 2 if there is a fault that --repair does not mend.
+    """
+    from tamis.cli.render import health as lines
+
+    found = _examine(root, options, quiet=quiet)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_lines(lines(found, brief=quiet))
+    return found.exit_code
+
+
+def _examine(root: str, options: dict[str, Any], *, quiet: bool) -> "Health":
+    from tamis.corpus import index_directory
+    from tamis.errors import BadSetting, IndexMissing
+    from tamis.index.doctor.health import check
+    from tamis.ingest.walk import checked_root
+    from tamis.models.embedders import load_embedder
+    from tamis.settings import Settings
+
+    full = options["full"]
+    try:
+        with open_corpus(root, options, quiet=quiet) as corpus:
+            if corpus.capabilities.examinable and not corpus.directory.exists():
+                raise IndexMissing(corpus.root)
+            if options["repair"]:
+                return corpus.repair()
+            return corpus.check(full=full)
+    except BadSetting as error:
+        # An index in its usual place can be checked without the settings.
+        folder = checked_root(root)
+        directory = index_directory(folder, Settings(), options["index_dir"])
+        if not directory.exists():
+            raise
+        return check(folder, directory, error, load_embedder, full=full)
 
 
 @click.command()
@@ -264,9 +266,7 @@ def migrate(
     help="general, react, python, go or rust.",
 )
 @click.option("--force", is_flag=True, help="Replace the file that is there.")
-@click.option(
-    "--config", metavar="FILE", help="Read this instead of the root's tamis.toml."
-)
+@config_option
 def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
     """Write an ignore file (.graphragignore) to start from into ROOT."""
     from tamis.gitignore.template import KINDS, write_template
@@ -274,15 +274,11 @@ def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
     from tamis.text.printable import visible
 
     if kind not in KINDS:
-        raise click.BadParameter(
-            f"{kind!r} is not one of {', '.join(KINDS)}.", param_hint="--for"
-        )
+        known = ", ".join(KINDS)
+        raise click.BadParameter(f"{kind!r} is not one of {known}.", param_hint="--for")
     name = settings_of(root, {"config": config}).ignore.file
-    click.echo(
-        visible(
-            f"wrote {write_template(checked_root(root), kind, name, replace=force)}"
-        )
-    )
+    written = write_template(checked_root(root), kind, name, replace=force)
+    click.echo(visible(f"wrote {written}"))
     return 0
 
 
@@ -294,43 +290,40 @@ def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
     type=FOLDER,
     help="The folder that is indexed (default: this one).",
 )
-@click.option(
-    "--config", metavar="FILE", help="Read this instead of the root's tamis.toml."
-)
+@config_option
 @json_option
 def explain_ignore(
     paths: Sequence[str], root: str, *, config: str | None, as_json: bool
 ) -> int:
-    """Say for each PATH whether it is ignored or archived, and which rule of which file decided."""
+    """Say whether each PATH is ignored or archived, and which rule of which file decided."""
     from tamis.index.dry_run import explain_paths
     from tamis.index.plan import rules_of
     from tamis.ingest.walk import checked_root
     from tamis.text.printable import visible
 
-    settings, folder = settings_of(root, {"config": config}), checked_root(root)
+    settings = settings_of(root, {"config": config})
+    folder = checked_root(root)
     for warning in rules_of(folder, settings).warnings:
         click.echo(visible(f"warning: {warning}"), err=True)
     verdicts = explain_paths(folder, settings, paths)
     if as_json:
         print_json(verdicts)
-        return 0
-    for verdict in verdicts:
-        state = (
-            "ignored"
-            if verdict["ignored"]
-            else "archived"
-            if verdict["archived"]
-            else "indexed"
-        )
-        place = (
-            f"{verdict['source']}:{verdict['line']}"
-            if verdict["line"]
-            else verdict["source"]
-        )
-        rule = f"  by {verdict['rule']} ({place})" if verdict["rule"] else ""
-        if (
-            verdict["rule"] and not verdict["source"]
-        ):  # no file's rule: it lies outside the root
-            state, rule = verdict["rule"], ""
-        click.echo(visible(f"{verdict['path']}: {state}{rule}"))
+    else:
+        print_lines(visible(_explanation(verdict)) for verdict in verdicts)
     return 0
+
+
+def _explanation(verdict: dict[str, Any]) -> str:
+    path, rule, source = verdict["path"], verdict["rule"], verdict["source"]
+    if rule and not source:  # no rule of a file: the path is outside the root
+        return f"{path}: {rule}"
+    state = "indexed"
+    if verdict["ignored"]:
+        state = "ignored"
+    elif verdict["archived"]:
+        state = "archived"
+    if not rule:
+        return f"{path}: {state}"
+    if verdict["line"]:
+        source = f"{source}:{verdict['line']}"
+    return f"{path}: {state}  by {rule} ({source})"

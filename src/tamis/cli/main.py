@@ -12,20 +12,27 @@ from typing import Any, NoReturn
 import click
 
 from tamis.cli.evaluate import evaluate
-from tamis.cli.health import doctor, status
-from tamis.cli.index import explain_ignore, index, init, migrate, rebuild_index, watch
+from tamis.cli.index import (
+    doctor,
+    explain_ignore,
+    index,
+    init,
+    migrate,
+    rebuild_index,
+    status,
+)
 from tamis.cli.install import install
 from tamis.cli.options import colour
 from tamis.cli.search import search
 from tamis.cli.serve import mcp, serve
+from tamis.cli.watch import watch
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; turn every ending into its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # what a terminal cannot show, it shows as an escape
+        # Characters that the terminal cannot show are printed as escapes.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=arguments, prog_name="tamis", standalone_mode=False)
@@ -40,26 +47,26 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except Exception as error:  # noqa: BLE001 - the last resort: a traceback's own exit code would say "nothing found"
+    except Exception as error:  # noqa: BLE001 - a traceback's own exit code would say "nothing found"
         code = _show_fault(error)
     sys.exit(code or 0)
 
 
 def _show_fault(error: Exception) -> int:
+    """Print a fault, with its hint or its traceback; return its exit code."""
     from tamis.errors import TamisError
     from tamis.text.printable import visible, visible_lines
 
     if isinstance(error, TamisError):
-        said = click.style("error: ", fg="red", bold=True) + visible(error.message)
-        click.echo(said, err=True, color=colour())
+        label = click.style("error: ", fg="red", bold=True)
+        click.echo(label + visible(error.message), err=True, color=colour())
         if error.hint:
             click.echo(f"hint: {visible(error.hint)}", err=True)
         return error.exit_code
     import traceback
 
-    click.echo(
-        visible_lines("".join(traceback.format_exception(error))), err=True, nl=False
-    )
+    lines = "".join(traceback.format_exception(error))
+    click.echo(visible_lines(lines), err=True, nl=False)
     click.echo(
         "error: this is a fault in tamis itself; the index and your files are as they were",
         err=True,
@@ -68,7 +75,10 @@ def _show_fault(error: Exception) -> int:
 
 
 class _Group(click.Group):
-    """Click would exit with 1 when the reader of our output goes away: that means "nothing found" here."""
+    """A group that exits with 0 when the reader of our output goes away.
+
+    Click would exit with 1, which means "nothing found" here.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -83,7 +93,7 @@ class _Group(click.Group):
 )
 @click.version_option(package_name="tamis", prog_name="tamis")
 def cli() -> None:
-    """Search Markdown, notes and code on this machine, with filters that are exact."""
+    """Search Markdown, notes and code on this machine, with exact filters."""
 
 
 @cli.command()
@@ -99,8 +109,20 @@ def completion(shell: str) -> int:
     return 0
 
 
-for command in (
-    search, index, rebuild_index, watch, migrate, status, doctor, init, explain_ignore, evaluate, mcp, serve,
+_COMMANDS = (
+    search,
+    index,
+    rebuild_index,
+    watch,
+    migrate,
+    status,
+    doctor,
+    init,
+    explain_ignore,
+    evaluate,
+    mcp,
+    serve,
     install,
-):  # fmt: skip
+)
+for command in _COMMANDS:
     cli.add_command(command)

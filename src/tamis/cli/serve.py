@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--token",
     metavar="T",
     envvar="TAMIS_TOKEN",
-    help="Over HTTP: what clients must send (or TAMIS_TOKEN).",
+    help="Over HTTP: the token that clients must send (or TAMIS_TOKEN).",
 )
 @click.option(
     "--allow-host",
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 def mcp(
     roots: Sequence[str], *, address: str | None, log_file: str | None, **options: Any
 ) -> int:
-    """Serve AI agents: the Model Context Protocol, over stdin and stdout or HTTP.
+    """Serve AI agents with the Model Context Protocol, over stdin and stdout or HTTP.
 
-    A client starts this by itself; see docs/mcp.md. Nothing is indexed before the first question; from then
-    on, files are watched (server.watch).
+    A client starts this command itself; see docs/mcp.md. Nothing is indexed before the first
+    question. After it, files are watched (server.watch).
     """
     folders = _folders(roots, options, "--root ")
     _log_to(log_file)
@@ -66,21 +66,21 @@ def mcp(
     "--host",
     default="127.0.0.1",
     metavar="H",
-    help="Where to listen; elsewhere takes a token.",
+    help="The address to listen on; other machines need a token.",
 )
 @click.option(
     "--port",
     default=7171,
     type=click.IntRange(0, 65_535),
     metavar="P",
-    help="0 is any that is free.",
+    help="The port; 0 is any free one.",
 )
 @click.option("--open", "shown", is_flag=True, help="Open the page in a browser.")
 @click.option(
     "--token",
     metavar="T",
     envvar="TAMIS_TOKEN",
-    help="What clients must send (better: TAMIS_TOKEN).",
+    help="The token that clients must send (better: TAMIS_TOKEN).",
 )
 @click.option(
     "--allow-host",
@@ -101,7 +101,7 @@ def serve(
     log_file: str | None,
     **options: Any,
 ) -> int:
-    """Serve a page to search ROOT with (default: this folder), a JSON API, and AI agents at /mcp.
+    """Serve a search page for ROOT (default: this folder), a JSON API, and AI agents at /mcp.
 
     Files are indexed as they change. See docs/web.md and docs/http.md.
     """
@@ -133,22 +133,15 @@ def _log_to(file: str | None) -> None:
 
     from tamis.text.printable import LogLines
 
-    lines: logging.Handler
-    try:
-        if file:  # questions may be in it
-            os.close(
-                os.open(
-                    file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-                )
-            )
-        lines = (
-            logging.FileHandler(file, encoding="utf-8")
-            if file
-            else logging.StreamHandler(sys.stderr)
-        )
-    except OSError as error:
-        raise click.BadParameter(
-            f"{file}: {error.strerror}", param_hint="--log-file"
-        ) from error
+    lines: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file:
+        try:
+            # Only for its owner: questions may be in it.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            os.close(os.open(file, flags, 0o600))
+            lines = logging.FileHandler(file, encoding="utf-8")
+        except OSError as error:
+            message = f"{file}: {error.strerror}"
+            raise click.BadParameter(message, param_hint="--log-file") from error
     lines.setFormatter(LogLines())
     logging.basicConfig(level=logging.WARNING, handlers=[lines])

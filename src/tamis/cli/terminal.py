@@ -1,4 +1,4 @@
-"""Who watches an indexing run: a bar on a terminal, plain lines elsewhere. rich lives behind this file."""
+"""Progress of an indexing run: a bar on a terminal, plain lines elsewhere. rich lives here."""
 
 import sys
 import time
@@ -6,51 +6,15 @@ from typing import Any, Final, Self
 
 from tamis.text.printable import visible
 
-_LINE_EVERY: Final = (
-    5.0  # seconds between plain lines: a log should say that it goes on, not more
-)
+_LINE_EVERY: Final = 5.0  # seconds between plain lines: enough for a log
 
 
 class PlainProgress:
-    """A line now and then, on standard error."""
+    """Prints a line now and then, on standard error."""
 
     def __init__(self) -> None:
         self._total = self._done = 0
-        self._told = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def start(self, total: int, what: str = "files") -> None:
-        self._total, self._done = total, 0
-        self.note(
-            f"indexing {total} files"
-            if what == "files"
-            else f"embedding {total} {what}"
-        )
-
-    def advance(self, path: str, by: int = 1) -> None:
-        self._done += by
-        if time.monotonic() - self._told >= _LINE_EVERY:
-            self._told = time.monotonic()
-            self.note(f"{self._done}/{self._total} {path}")
-
-    def note(self, message: str) -> None:
-        print(visible(message), file=sys.stderr, flush=True)
-
-    def done(self) -> None:
-        """A run has ended; another may come."""
-
-
-class BarProgress:
-    """A bar with the time left, on standard error; gone when the run ends. Costs nothing until it starts."""
-
-    def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
+        self._printed = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -59,13 +23,41 @@ class BarProgress:
         self.done()
 
     def done(self) -> None:
-        """A run has ended; another may come."""
+        """End a run; another may come."""
+
+    def start(self, total: int, what: str = "files") -> None:
+        """Begin a run over so many files, or so many passages to embed."""
+        self._total, self._done = total, 0
+        self.note(f"{_verb(what)} {total} {what}")
+
+    def advance(self, path: str, by: int = 1) -> None:
+        """Count a file, and print a line if the last one was some time ago."""
+        self._done += by
+        if time.monotonic() - self._printed >= _LINE_EVERY:
+            self._printed = time.monotonic()
+            self.note(f"{self._done}/{self._total} {path}")
+
+    def note(self, message: str) -> None:
+        """Print a message."""
+        print(visible(message), file=sys.stderr, flush=True)
+
+
+class BarProgress(PlainProgress):
+    """Draws a bar with the time left on standard error, which goes when the run ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar: Any = None  # nothing is loaded until it starts
+        self._task: Any = None
+
+    def done(self) -> None:
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def start(self, total: int, what: str = "files") -> None:
-        """Draw a bar; one that is there from an earlier run goes."""
+        """Draw a bar in place of an earlier one."""
         self.done()
         from rich.console import Console
         from rich.progress import (
@@ -76,27 +68,36 @@ class BarProgress:
             TimeRemainingColumn,
         )
 
-        path = TextColumn("{task.fields[path]}", markup=False)
-        title = "indexing" if what == "files" else "embedding"
         columns = (
-            TextColumn(title),
+            TextColumn(_verb(what)),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            path,
+            TextColumn("{task.fields[path]}", markup=False),
         )
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=total, path="")
         self._bar.start()
 
     def advance(self, path: str, by: int = 1) -> None:
+        """Move the bar on."""
         self._bar.update(self._task, advance=by, path=visible(path[-60:]))
 
     def note(self, message: str) -> None:
+        """Print a message, in place of a bar that is full."""
         if self._bar is not None and self._bar.finished:
             self.done()
-        print(visible(message), file=sys.stderr, flush=True)
+        super().note(message)
 
 
-def progress_for(stream_is_terminal: bool) -> PlainProgress | BarProgress:
-    return BarProgress() if stream_is_terminal else PlainProgress()
+def _verb(what: str) -> str:
+    if what == "files":
+        return "indexing"
+    return "embedding"
+
+
+def progress_for(stream_is_terminal: bool) -> PlainProgress:
+    """Return a bar for a terminal, plain lines for anything else."""
+    if stream_is_terminal:
+        return BarProgress()
+    return PlainProgress()
