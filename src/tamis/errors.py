@@ -1,32 +1,32 @@
-"""Every fault tamis raises, in one tree.
+"""Every fault that tamis raises, in one tree.
 
     TamisError
-    ├── UsageError                 what was asked cannot be answered as asked
+    ├── UsageError                 a question that cannot be answered as it was asked
     │   ├── BadQuery               empty, too long, or not text
     │   ├── BadFilter              a filter that does not parse, or a value that cannot exist
-    │   ├── NotIndexed             no document, or no passage, goes by that name here
+    │   ├── NotIndexed             no document, or no passage, has that name here
     │   ├── BadSetting             an unknown key, a wrong type, a value out of range
-    │   ├── BadJudgedSet           questions, judgements or documents that cannot be read as such
-    │   └── BadClientFile          an agent's configuration that cannot be read, or holds something else
+    │   ├── BadJudgedSet           questions, judgements or documents that cannot be read
+    │   └── BadClientFile          an agent's configuration that cannot be read or changed
     ├── BadFolder                  the root does not exist, is a file, or cannot be read
     │   ├── RootTooWide            a home folder, or one with homes in it, that nobody named
-    │   └── TooManyFiles           more than the index may have without a question
+    │   └── TooManyFiles           more than are indexed without a question
     ├── IndexFault
     │   ├── IndexMissing           there is no index here yet
     │   ├── IndexLocked            another process is writing
     │   ├── IndexDamaged           index.db or a segment is not what was written
-    │   ├── IndexForeign           index.db is some other program's
+    │   ├── IndexForeign           index.db belongs to another program
     │   └── IndexMismatch          written by another version or with another model
-    ├── EngineFault                what the server of a shared index says is wrong
-    │   ├── EngineMissing          the library that speaks to it is not installed
-    │   ├── EngineUnreachable      nobody answers, or not in time
-    │   ├── EngineRefused          the key is wrong, or may not do this
-    │   └── EngineTooOld           it cannot do what we need
-    ├── ModelFault                 the model is not installed, or its file is not the one we know
+    ├── EngineFault                a fault of the server of a shared index
+    │   ├── EngineMissing          the library for it is not installed
+    │   ├── EngineUnreachable      no answer, or not in time
+    │   ├── EngineRefused          the key is wrong, or does not allow this
+    │   └── EngineTooOld           the server's version lacks something we need
+    ├── ModelFault                 the model is not installed, or its file is another one
     └── StorageFault               the disk is full, read-only or failing
 
-Each has a message, a hint that says what to do, an exit code and an HTTP status. One bad file
-is not a fault: it is a `Skipped` value (see `tamis.model`).
+Each has a message, a hint that says what to do, an exit code and an HTTP status. A file that
+cannot be indexed is no fault: it is a `Skipped` value (see `tamis.model`).
 """
 
 import errno
@@ -109,17 +109,6 @@ class TooManyFiles(BadFolder):
         )
 
 
-def rebuild_command(directory: Path | Address) -> str:
-    """What makes an index anew, as it can be pasted: with the root of one that is in its usual place."""
-    if isinstance(directory, Address):
-        return f"tamis rebuild-index ROOT --engine {directory.url}"
-    return f"tamis rebuild-index {directory.parent if directory.name == '.tamis' else ''}".rstrip()
-
-
-def _repair_command(directory: Path) -> str:
-    return f"tamis doctor --repair {directory.parent if directory.name == '.tamis' else ''}".rstrip()
-
-
 class IndexFault(TamisError):
     pass
 
@@ -128,8 +117,7 @@ class IndexMissing(IndexFault):
     http_status = 404
 
     def __init__(self, root: Path | Address) -> None:
-        how = f"ROOT --engine {root.url}" if isinstance(root, Address) else root
-        super().__init__(f"{root} has no index", hint=f"run: tamis index {how}")
+        super().__init__(f"{root} has no index", hint=f"run: tamis index {_root(root)}")
 
 
 class IndexLocked(IndexFault):
@@ -145,9 +133,10 @@ class IndexLocked(IndexFault):
 
 class IndexDamaged(IndexFault):
     def __init__(self, directory: Path, detail: str) -> None:
+        repair = f"tamis doctor --repair {_root_of(directory)}".rstrip()
         super().__init__(
             f"the index in {directory} is damaged: {detail}",
-            hint=f"your files are untouched; run: {_repair_command(directory)}; "
+            hint=f"your files are untouched; run: {repair}; "
             f"or make it anew: {rebuild_command(directory)}",
         )
 
@@ -157,13 +146,33 @@ class IndexForeign(IndexFault):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(
-            f"{directory / 'index.db'} is some other program's database",
+            f"{directory / 'index.db'} is the database of another program",
             hint="it was left as it is; choose another place with --index-dir or TAMIS_INDEX_DIR",
         )
 
 
 class IndexMismatch(IndexFault):
     http_status = 409
+
+
+def rebuild_command(directory: Path | Address) -> str:
+    """Return the command that makes an index anew, ready to be pasted."""
+    return f"tamis rebuild-index {_root_of(directory)}".rstrip()
+
+
+def _root_of(directory: Path | Address) -> str:
+    """Return the root argument for an index; empty if its folder does not tell the root."""
+    if isinstance(directory, Path) and directory.name != ".tamis":
+        return ""
+    if isinstance(directory, Path):
+        return str(directory.parent)
+    return _root(directory)
+
+
+def _root(root: Path | Address) -> str:
+    if isinstance(root, Address):
+        return f"ROOT --engine {root.url}"
+    return str(root)
 
 
 class EngineFault(TamisError):
@@ -173,7 +182,7 @@ class EngineFault(TamisError):
 class EngineMissing(EngineFault):
     def __init__(self) -> None:
         super().__init__(
-            "engine.url is set, and the library that speaks to a Qdrant server is not installed",
+            "engine.url is set, and the library for Qdrant servers is not installed",
             hint='run: pip install "tamis[qdrant]"',
         )
 
@@ -184,7 +193,8 @@ class EngineUnreachable(EngineFault):
     def __init__(self, url: str, why: str) -> None:
         super().__init__(
             f"{url} cannot be reached: {why}",
-            hint="check engine.url, that the server runs, and engine.timeout; nothing was lost, run it again",
+            hint="check engine.url, that the server runs, and engine.timeout; "
+            "nothing was lost, run it again",
         )
 
 
@@ -212,27 +222,14 @@ class StorageFault(TamisError):
     http_status = 507
 
 
+_FREE_SPACE = "free some space, then run the command again; nothing was lost"
+_OTHER_PLACE = "choose a place you may write with --index-dir or TAMIS_INDEX_DIR"
 _DISK_ERRORS = {
-    errno.ENOSPC: (
-        "the disk is full",
-        "free some space, then run the command again; nothing was lost",
-    ),
-    errno.EDQUOT: (
-        "the disk quota is used up",
-        "free some space, then run the command again; nothing was lost",
-    ),
-    errno.EROFS: (
-        "the disk is read-only",
-        "choose another place with --index-dir or TAMIS_INDEX_DIR",
-    ),
-    errno.EACCES: (
-        "permission denied",
-        "choose a place you may write with --index-dir or TAMIS_INDEX_DIR",
-    ),
-    errno.EPERM: (
-        "permission denied",
-        "choose a place you may write with --index-dir or TAMIS_INDEX_DIR",
-    ),
+    errno.ENOSPC: ("the disk is full", _FREE_SPACE),
+    errno.EDQUOT: ("the disk quota is used up", _FREE_SPACE),
+    errno.EROFS: ("the disk is read-only", _OTHER_PLACE),
+    errno.EACCES: ("permission denied", _OTHER_PLACE),
+    errno.EPERM: ("permission denied", _OTHER_PLACE),
     errno.EFBIG: (
         "a file would be larger than this process may write",
         "raise the limit (ulimit -f), then run the command again; nothing was lost",
@@ -246,7 +243,7 @@ _DISK_ERRORS = {
 
 @contextmanager
 def storage_faults(directory: Path) -> Iterator[None]:
-    """Turn the operating system's write errors below `directory` into a `StorageFault` with a hint."""
+    """Turn the system's write errors below a folder into a `StorageFault` with a hint."""
     try:
         yield
     except OSError as error:
@@ -256,7 +253,7 @@ def storage_faults(directory: Path) -> Iterator[None]:
 
 
 def read_fault(directory: Path, error: OSError) -> StorageFault:
-    """The fault for an index that is there, and that the system does not let us read."""
+    """Return the fault of an index that is there and cannot be read."""
     return StorageFault(
         f"cannot read the index in {directory}: {error.strerror or error}",
         hint="check the disk, and the permissions of that folder; your files are untouched",
@@ -264,6 +261,6 @@ def read_fault(directory: Path, error: OSError) -> StorageFault:
 
 
 def disk_fault(directory: Path, code: int) -> StorageFault:
-    """The fault for one of the errors that a disk may report."""
+    """Return the fault of an error that a disk may report."""
     what, hint = _DISK_ERRORS[code]
     return StorageFault(f"cannot write the index in {directory}: {what}", hint=hint)

@@ -1,13 +1,13 @@
-"""Named moments between two steps of writing, at each of which a process may die and nothing be lost.
+"""Named moments between two steps of writing, at each of which a process may die without loss.
 
-Nothing happens there. The crash harness (`benchmarks/crash.py`) arms them in a child process of its own, to
-have it killed at one of them. There is no other way to: no setting does it, and no variable.
+Nothing happens there. The crash harness (`benchmarks/crash.py`) arms them in a child process of
+its own, to have it killed at one of them. No setting and no variable does that.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-# What has just happened, or is about to. A test holds that each is in the source, and reached by some run.
+# Each with what has just happened. A test holds that each is in the source and is reached.
 POINTS: Final = (
     "lock.held",  # the lock is ours, and nobody's name is in it yet
     "arrays.begun",  # a file is open, and its header written
@@ -45,11 +45,12 @@ _armed: Callable[[str], None] | None = None
 
 
 def arm(act: Callable[[str], None] | None) -> None:
-    """Have this called with the name of every point that this process reaches; None disarms."""
+    """Call `act` with the name of every point that this process reaches; None disarms."""
     global _armed
     _armed = act
 
 
 def reached(point: str) -> None:
+    """Note that a point is reached."""
     if _armed is not None:
         _armed(point)

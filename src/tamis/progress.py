@@ -1,10 +1,10 @@
-"""Who watches an indexing run."""
+"""The protocol by which an indexing run reports its progress."""
 
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told how many files, or passages, there are; then of each; and of what else there is to say."""
+    """Receives the number of files or passages, then each of them, and messages."""
 
     def start(self, total: int, what: str = "files") -> None: ...
     def advance(self, path: str, by: int = 1) -> None: ...
@@ -12,7 +12,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
+    """Progress that nobody sees."""
 
     def start(self, total: int, what: str = "files") -> None: ...
     def advance(self, path: str, by: int = 1) -> None: ...

@@ -763,13 +763,13 @@ def test_another_program_s_database_elsewhere_is_left_alone(run, root, tmp_path)
     connection.close()
     before = database_file(other).read_bytes()
     run("index", root, "--index-dir", other / ".tamis").is_fault(
-        "some other program's database"
+        "the database of another program"
     )
     run("search", "alpha", root, "--index-dir", other / ".tamis").is_fault(
-        "some other program's database"
+        "the database of another program"
     )
     run("rebuild-index", root, "--index-dir", other / ".tamis").is_fault(
-        "some other program's database"
+        "the database of another program"
     )
     assert database_file(other).read_bytes() == before
 

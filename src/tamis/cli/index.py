@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from tamis.model import Report
 
 config_option = click.option(
-    "--config", metavar="FILE", help="Read this instead of the root's tamis.toml."
+    "--config",
+    metavar="FILE",
+    help="Read this instead of the root's tamis.toml.",
 )
 
 
@@ -42,7 +44,12 @@ config_option = click.option(
 @quiet_option
 @shared_options
 def index(
-    root: str, *, dry_run: bool, as_json: bool, quiet: bool, **options: Any
+    root: str,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> int:
     """Bring the index of ROOT up to date with its files.
 
@@ -67,7 +74,12 @@ def index(
 @quiet_option
 @shared_options
 def rebuild_index(
-    root: str, *, as_json: bool, quiet: bool, take_over: bool, **options: Any
+    root: str,
+    *,
+    as_json: bool,
+    quiet: bool,
+    take_over: bool,
+    **options: Any,
 ) -> int:
     """Make the index of ROOT anew: after damage, an upgrade, or with another --model.
 
@@ -143,7 +155,9 @@ def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
 @click.command()
 @root_argument
 @click.option(
-    "--to", metavar="URL", help="Copy the index on this machine to this Qdrant server."
+    "--to",
+    metavar="URL",
+    help="Copy the index on this machine to this Qdrant server.",
 )
 @click.option(
     "--from",
@@ -293,7 +307,11 @@ def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
 @config_option
 @json_option
 def explain_ignore(
-    paths: Sequence[str], root: str, *, config: str | None, as_json: bool
+    paths: Sequence[str],
+    root: str,
+    *,
+    config: str | None,
+    as_json: bool,
 ) -> int:
     """Say whether each PATH is ignored or archived, and which rule of which file decided."""
     from tamis.index.dry_run import explain_paths

@@ -68,11 +68,18 @@ _PLANNED: Final = _DONE | {
     help="Remove the entry; with --skill, the skill too.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Write nothing; print the file and the entry."
+    "--dry-run",
+    is_flag=True,
+    help="Write nothing; print the file and the entry.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def install(
-    client: str | None, *, listing: bool, name: str, as_json: bool, **options: Any
+    client: str | None,
+    *,
+    listing: bool,
+    name: str,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Let CLIENT, an agent, search ROOT with tamis as its MCP server.
 

@@ -1,6 +1,6 @@
 """The command line. Exit codes: 0 found or done, 1 nothing found or something to look at, 2 fault.
 
-Only click is imported before a command runs: everything else is loaded by the command that needs it.
+Only click is imported before a command runs: a command loads everything else that it needs.
 """
 
 import io
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except Exception as error:  # noqa: BLE001 - a traceback's own exit code would say "nothing found"
+    except Exception as error:  # noqa: BLE001 - exit code 1 means "nothing found"
         code = _show_fault(error)
     sys.exit(code or 0)
 

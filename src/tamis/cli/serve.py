@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     from tamis.live.folders import Folder
 
 
+_token = click.option(
+    "--token",
+    metavar="T",
+    envvar="TAMIS_TOKEN",
+    help="Over HTTP: the token that clients must send (better: TAMIS_TOKEN).",
+)
+_allow_host = click.option(
+    "--allow-host",
+    multiple=True,
+    metavar="NAME",
+    help="Over HTTP: another name of this machine; repeatable.",
+)
+_log_file = click.option(
+    "--log-file", metavar="FILE", help="Write the log here (default: standard error)."
+)
+
+
 @click.command()
 @click.option(
     "--root",
@@ -27,24 +44,16 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     help="Serve over HTTP at /mcp instead of stdin and stdout.",
 )
-@click.option(
-    "--token",
-    metavar="T",
-    envvar="TAMIS_TOKEN",
-    help="Over HTTP: the token that clients must send (or TAMIS_TOKEN).",
-)
-@click.option(
-    "--allow-host",
-    multiple=True,
-    metavar="NAME",
-    help="Over HTTP: another name of this machine; repeatable.",
-)
-@click.option(
-    "--log-file", metavar="FILE", help="Write the log here (default: standard error)."
-)
+@_token
+@_allow_host
+@_log_file
 @shared_options
 def mcp(
-    roots: Sequence[str], *, address: str | None, log_file: str | None, **options: Any
+    roots: Sequence[str],
+    *,
+    address: str | None,
+    log_file: str | None,
+    **options: Any,
 ) -> int:
     """Serve AI agents with the Model Context Protocol, over stdin and stdout or HTTP.
 
@@ -76,21 +85,9 @@ def mcp(
     help="The port; 0 is any free one.",
 )
 @click.option("--open", "shown", is_flag=True, help="Open the page in a browser.")
-@click.option(
-    "--token",
-    metavar="T",
-    envvar="TAMIS_TOKEN",
-    help="The token that clients must send (better: TAMIS_TOKEN).",
-)
-@click.option(
-    "--allow-host",
-    multiple=True,
-    metavar="NAME",
-    help="Another name of this machine; repeatable.",
-)
-@click.option(
-    "--log-file", metavar="FILE", help="Write the log here (default: standard error)."
-)
+@_token
+@_allow_host
+@_log_file
 @shared_options
 def serve(
     roots: Sequence[str],
@@ -120,7 +117,9 @@ def serve(
 
 
 def _folders(
-    roots: Sequence[str], options: Mapping[str, Any], option: str
+    roots: Sequence[str],
+    options: Mapping[str, Any],
+    option: str,
 ) -> "tuple[Folder, ...]":
     from tamis.live.folders import served
 

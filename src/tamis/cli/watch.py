@@ -45,7 +45,10 @@ _CLOSING: Final = 0.3  # seconds for the work under way when we are told to stop
 )
 @yes_option
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print a line of JSON for each event."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a line of JSON for each event.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @shared_options
@@ -58,9 +61,10 @@ def watch(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Keep the index of ROOT up to date while its files change, until Ctrl-C or SIGTERM (exit code 0).
+    """Keep the index of ROOT up to date while its files change.
 
-    Exits with 1 if another process watches ROOT already. ROOT may disappear and come back.
+    Ends with Ctrl-C or SIGTERM (exit code 0). Exits with 1 if another process watches ROOT
+    already. ROOT may disappear and come back.
     """
     from pathlib import Path
 

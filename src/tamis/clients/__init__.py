@@ -1,1 +1,1 @@
-"""Agents that start tamis as their MCP server: where their configuration is, and how it is changed."""
+"""Agents that start tamis as their MCP server, and changes to their configuration."""

@@ -73,7 +73,9 @@ def running_command(argument: str, python: str) -> tuple[str, ...]:
 
 
 def server_entry(
-    client: Client, command: Sequence[str], roots: Sequence[Path]
+    client: Client,
+    command: Sequence[str],
+    roots: Sequence[Path],
 ) -> dict[str, Any]:
     """Return the entry with which a client starts us."""
     program, *args = command
@@ -105,7 +107,10 @@ def checked_scope(client: Client, scope: str | None) -> Scope:
 
 
 def plan_install(
-    client: Client, path: Path, name: str, wanted: Mapping[str, Any]
+    client: Client,
+    path: Path,
+    name: str,
+    wanted: Mapping[str, Any],
 ) -> Step:
     """Plan to add the entry of a server, or to bring it up to date."""
     before, entry = _read_entry(client, path, name)
@@ -287,7 +292,11 @@ def _without_comments(text: str) -> str:
 
 
 def edit_entry(
-    path: Path, text: str, group: str, name: str, wanted: Mapping[str, Any] | None
+    path: Path,
+    text: str,
+    group: str,
+    name: str,
+    wanted: Mapping[str, Any] | None,
 ) -> str | None:
     """Return the text with these values in an entry, or without the entry if `wanted` is None.
 
@@ -342,7 +351,10 @@ def _refuse_repeated(members: list[tuple[str, Any]]) -> None:
 
 
 def _edit_toml(
-    text: str, group: str, name: str, wanted: Mapping[str, Any] | None
+    text: str,
+    group: str,
+    name: str,
+    wanted: Mapping[str, Any] | None,
 ) -> str:
     import tomlkit
     from tomlkit.items import AbstractTable

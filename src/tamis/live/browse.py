@@ -140,7 +140,11 @@ def passages_of(snapshot: IndexSnapshot, path: str) -> dict[int, Passage]:
 
 
 def _chunk(
-    corpus: Corpus, snapshot: IndexSnapshot, chunk_id: str, neighbours: int, most: int
+    corpus: Corpus,
+    snapshot: IndexSnapshot,
+    chunk_id: str,
+    neighbours: int,
+    most: int,
 ) -> Excerpt:
     path, _, number = chunk_id.rpartition("#")
     if not path:
@@ -171,7 +175,9 @@ def _chunk(
 
 
 def _with_neighbours(
-    found: Passage | Parent, passages: Iterable[Passage], neighbours: int
+    found: Passage | Parent,
+    passages: Iterable[Passage],
+    neighbours: int,
 ) -> tuple[int, int]:
     """Return the first and the last line of a passage and its neighbours."""
     starts = [found.start_line]
@@ -237,7 +243,11 @@ def _lines(
 
 
 def _cells(
-    path: str, passages: list[Passage], first: int, last: int | None, most: int
+    path: str,
+    passages: list[Passage],
+    first: int,
+    last: int | None,
+    most: int,
 ) -> Excerpt:
     inside = [passage for passage in passages if passage.end_line >= first]
     if last is not None:
@@ -508,7 +518,10 @@ def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
 
 
 def _outline(
-    path: str, text: str, start: int, passages: Sequence[Passage]
+    path: str,
+    text: str,
+    start: int,
+    passages: Sequence[Passage],
 ) -> list[Heading]:
     outline = []
     if extension(path) in MARKDOWN:

@@ -39,7 +39,7 @@ Watch = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Freshness(Plain):
-    """How far an answer knows the files as they are."""
+    """The state of the files that an answer knows."""
 
     complete: bool  # it knows every file as it was at `as_of`, in every lane
     pending_files: int  # known to be new, changed or gone, and not in the answer yet
@@ -168,7 +168,7 @@ class LiveCorpus:
             self._watcher.start()
 
     def close(self, seconds: float = _CLOSING) -> bool:
-        """Stop the background; the index keeps what was committed. False if it is still stopping."""
+        """Stop the background; return False if it is still stopping. No commit is lost."""
         self._closing.set()
         until = time.monotonic() + seconds
         stopped = True
@@ -249,7 +249,7 @@ class LiveCorpus:
                 pass
             except TamisError as error:
                 self._fail(error)
-            except Exception as error:  # noqa: BLE001 - or nobody would learn why the index stays behind
+            except Exception as error:  # noqa: BLE001 - the index stays behind: say why
                 what = f"{type(error).__name__}: {error}"
                 hint = "it is tried again; if it stays, run: tamis index"
                 self._fail(TamisError(what, hint=hint))

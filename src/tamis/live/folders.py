@@ -1,7 +1,6 @@
-"""Which folders a server serves. Light: nothing here reads an index."""
+"""The folders that a server serves. Light: nothing here reads an index."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +14,15 @@ from tamis.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A root to be served: what it is called, where it is, how it is read."""
+    """A root to be served: its name, place and settings."""
 
     name: str
     path: Path
     settings: Settings
     index_dir: Path | None = None
-    reload: Callable[[], Settings] | None = (
-        None  # reads the settings again; None: they stay what they are
-    )
-    settings_files: tuple[Path, ...] = ()  # elsewhere, that the settings are read from
+    # Reads the settings again; None if they never change.
+    reload: Callable[[], Settings] | None = None
+    settings_files: tuple[Path, ...] = ()  # outside the root
 
 
 def served(
@@ -36,54 +34,63 @@ def served(
     engine: str | None = None,
     option: str = "--root ",
 ) -> tuple[Folder, ...]:
-    """The folders that were given, or the current one where none was; `option` is how a command takes one.
+    """Return the given folders, or the current one; `option` is how the command takes one.
 
-    A model that nobody knows is a fault at once: a server would tell only whoever asks first.
+    An unknown model is a fault at once: a server would report it only to the first question.
     """
     if index_dir and len(roots) > 1:
         raise UsageError(
-            "one --index-dir for several roots", hint="leave it out, or serve one root"
+            "one --index-dir for several roots",
+            hint="leave it out, or serve one root",
         )
+    flags = {}
+    if model:
+        flags["model.name"] = model
+    if engine:
+        flags["engine.url"] = engine
+    settings_files = [user_file(os.environ)]
+    config_file = None
+    if config:
+        config_file = Path(config)
+        settings_files.append(config_file)
+    place = None
+    if index_dir:
+        place = Path(index_dir)
     paths = chosen_roots(roots, option)
-    given = {"model.name": model, "engine.url": engine}
-    flags = {name: value for name, value in given.items() if value}
-    file, place = (
-        Path(config) if config else None,
-        Path(index_dir) if index_dir else None,
-    )
-    elsewhere = (*([file] if file else []), user_file(os.environ))
-    folders = tuple(
-        Folder(name, path, reload(), place, reload, elsewhere)
-        for name, path in zip(names_of(paths), paths, strict=True)
-        for reload in (partial(load, path, flags, config=file),)
-    )
-    for folder in folders:
-        if folder.settings.model.name:
-            check_name(folder.settings.model.name)
-    return folders
+    folders = []
+    for name, path in zip(names_of(paths), paths, strict=True):
+        reload = partial(load, path, flags, config=config_file)
+        settings = reload()
+        if settings.model.name:
+            check_name(settings.model.name)
+        folder = Folder(name, path, settings, place, reload, tuple(settings_files))
+        folders.append(folder)
+    return tuple(folders)
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Their last parts; with a number where two are the same. No name is empty or has a slash in it."""
+    """Return the last parts of the paths, with a number if two are the same.
+
+    No name is empty or has a slash in it.
+    """
     plain = [path.name or "root" for path in paths]
-    seen: Counter[str] = Counter()
     names: list[str] = []
     for name in plain:
-        while True:
-            seen[name] += 1
-            chosen = name if seen[name] == 1 else f"{name}-{seen[name]}"
-            if chosen not in names and (chosen == name or chosen not in plain):
-                break
+        chosen = name
+        number = 1
+        while chosen in names or (chosen != name and chosen in plain):
+            number += 1
+            chosen = f"{name}-{number}"
         names.append(chosen)
     return names
 
 
 def chosen_roots(given: Sequence[str], option: str = "--root ") -> tuple[Path, ...]:
-    """The folders that were given, or the current one: checked, without symbolic links, each once.
+    """Return the given folders, or the current one: checked, without symbolic links, each once.
 
-    `/`, a home folder and what homes are in count only where they are spelt out (`--root /home/ada`, `--root
-    ~`): a relative path, and the current folder most of all, may lead there without anybody meaning it.
-    `option` is how a command takes a folder.
+    `/`, a home folder and folders around homes must be spelt out (`--root /home/ada`, `--root ~`):
+    a relative path, and the current folder most of all, may lead there by accident. `option` is
+    how the command takes a folder.
     """
     roots = []
     for path in given or (".",):
@@ -95,6 +102,6 @@ def chosen_roots(given: Sequence[str], option: str = "--root ") -> tuple[Path, .
 
 
 def holds_a_home(root: Path) -> bool:
-    """Whether this is `/`, the user's home, or a folder around it."""
+    """Return True for `/`, the user's home, and the folders around it."""
     home = Path(os.path.realpath(os.path.expanduser("~")))
     return root == home or root in home.parents or root.parent == root

@@ -58,7 +58,9 @@ class Notices:
         self._hear = hear
         self._pulse = _Pulse()
         self._thread = threading.Thread(
-            target=self._listen, name="notices", daemon=True
+            target=self._listen,
+            name="notices",
+            daemon=True,
         )
         self._thread.start()
 
@@ -133,7 +135,11 @@ class Signs:
     """Decides which changed paths matter. Made anew for each notice: rules may have changed."""
 
     def __init__(
-        self, root: Path, rules: Rules, index: Path, known: Iterable[str]
+        self,
+        root: Path,
+        rules: Rules,
+        index: Path,
+        known: Iterable[str],
     ) -> None:
         """Collect the rules. `known` files (settings, git's own) matter wherever they are."""
         self._root = str(root)

@@ -123,7 +123,10 @@ class Roots:
         for folder in folders:
             tell = partial(self._say, folder.name)
             self._live[folder.name] = LiveCorpus(
-                folder.path, folder.settings, folder.index_dir, tell=tell
+                folder.path,
+                folder.settings,
+                folder.index_dir,
+                tell=tell,
             )
 
     def close(self) -> None:
@@ -187,7 +190,10 @@ class Roots:
         return name, found, freshness
 
     def status(
-        self, root: str | None, seconds: float, watch: Watch | None
+        self,
+        root: str | None,
+        seconds: float,
+        watch: Watch | None,
     ) -> tuple[list[RootStatus], Freshness]:
         """Return what the indexes hold."""
         chosen = self._chosen(root)
@@ -198,7 +204,9 @@ class Roots:
         return found, freshness
 
     def fresh(
-        self, root: str | None, seconds: float
+        self,
+        root: str | None,
+        seconds: float,
     ) -> tuple[Freshness, tuple[int, ...]]:
         """Return how fresh an answer would be, and the generations that would give it."""
         chosen = self._chosen(root)
@@ -224,7 +232,9 @@ class Roots:
         return added(list(_from_each(chosen, count).values()))
 
     def listed(
-        self, narrowing: Narrowing, root: str | None
+        self,
+        narrowing: Narrowing,
+        root: str | None,
     ) -> list[tuple[str, Listed]]:
         """Return the documents that a filter lets through, each with its root."""
         chosen = self._with_workspace(self._chosen(root), narrowing.workspace)
@@ -234,7 +244,10 @@ class Roots:
         return [(name, each) for name, own in found.items() for each in own]
 
     def reading(
-        self, path: str, narrowing: Narrowing, root: str | None
+        self,
+        path: str,
+        narrowing: Narrowing,
+        root: str | None,
     ) -> tuple[str, Reading]:
         """Return a document from the first root that has it."""
         return self._first(
@@ -242,7 +255,11 @@ class Roots:
         )
 
     def graph(
-        self, path: str, hops: int, narrowing: Narrowing, root: str | None
+        self,
+        path: str,
+        hops: int,
+        narrowing: Narrowing,
+        root: str | None,
     ) -> tuple[str, Graph]:
         """Return the links around a document of the first root that has it."""
         return self._first(
@@ -315,7 +332,9 @@ class Roots:
         return {root: self._live[root]}
 
     def _with_workspace(
-        self, chosen: dict[str, LiveCorpus], workspace: str | None
+        self,
+        chosen: dict[str, LiveCorpus],
+        workspace: str | None,
     ) -> dict[str, LiveCorpus]:
         """Return the roots that have a workspace; it is an error if none has it."""
         if workspace is None or len(chosen) == 1:
@@ -336,7 +355,10 @@ class Roots:
         raise BadFilter(f"there is no workspace {workspace!r}", hint=hint)
 
     def _bring_up_to_date(
-        self, chosen: Mapping[str, LiveCorpus], seconds: float, watch: Watch | None
+        self,
+        chosen: Mapping[str, LiveCorpus],
+        seconds: float,
+        watch: Watch | None,
     ) -> Freshness:
         until = time.monotonic() + seconds
         found = []
@@ -352,7 +374,10 @@ class Roots:
         return together(found)
 
     def _first(
-        self, root: str | None, ask: Callable[[Corpus], Answer], hint: str = ""
+        self,
+        root: str | None,
+        ask: Callable[[Corpus], Answer],
+        hint: str = "",
     ) -> tuple[str, Answer]:
         """Return the answer of the first root that has one."""
         fault = None
@@ -368,7 +393,8 @@ class Roots:
 
 
 def _from_each(
-    chosen: Mapping[str, LiveCorpus], ask: Callable[[Corpus], Answer]
+    chosen: Mapping[str, LiveCorpus],
+    ask: Callable[[Corpus], Answer],
 ) -> dict[str, Answer]:
     """Return the answers of all roots. A filter that no root understands is an error."""
     found: dict[str, Answer] = {}
@@ -474,8 +500,12 @@ def as_one(found: Mapping[str, Found]) -> Found:
         context = tuple(related for _, related in _related(found))
     funnel = None
     if first.funnel is not None:
-        same_stages = zip(*(one.funnel or () for one in answers), strict=False)
-        funnel = tuple(_added_step(steps) for steps in same_stages)
+        summed = []
+        for steps in zip(*(one.funnel or () for one in answers), strict=False):
+            left = sum(step.left for step in steps)
+            ms = sum(step.ms for step in steps)
+            summed.append(Step(steps[0].stage, left, ms))
+        funnel = tuple(summed)
     return replace(
         first,
         stats=dict(_sum(one.stats for one in answers)),
@@ -493,11 +523,6 @@ def _sum(each: Iterable[Mapping[str, float]]) -> Counter[str]:
     for one in each:
         total.update(one)
     return total
-
-
-def _added_step(steps: Sequence[Step]) -> Step:
-    left = sum(step.left for step in steps)
-    return Step(steps[0].stage, left, sum(step.ms for step in steps))
 
 
 def _related(found: Mapping[str, Found]) -> tuple[tuple[str, Related], ...]:

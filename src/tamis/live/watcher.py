@@ -267,7 +267,9 @@ class Watcher:
         return frozenset(found)
 
     def _replace_notices(
-        self, notices: Notices | None, watched: frozenset[str]
+        self,
+        notices: Notices | None,
+        watched: frozenset[str],
     ) -> None:
         """Stop the old notices; the new ones have begun already."""
         with self._lock:
