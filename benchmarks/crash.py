@@ -50,7 +50,7 @@ from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import IndexDamaged, IndexMissing
 from tamis.failpoints import POINTS, arm
-from tamis.index.doctor.health import Health
+from tamis.index.doctor.checks import Health
 from tamis.index.embedded.arrays import Truncated
 from tamis.models.hashing import HashingEmbedder  # noqa: F401 - before the first fork
 from tamis.text.words import content_hash

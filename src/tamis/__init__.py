@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tamis.corpus import Corpus, Status, open
     from tamis.errors import TamisError
-    from tamis.index.doctor.health import Health
+    from tamis.index.doctor.checks import Health
     from tamis.model import Finding, Found, Report, Result, Skipped
 
 __all__ = [
@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Corpus": "corpus", "Status": "corpus", "open": "corpus", "TamisError": "errors",
-    "Health": "index.doctor.health",
+    "Health": "index.doctor.checks",
     "Finding": "model", "Found": "model", "Report": "model", "Result": "model", "Skipped": "model",
 }  # fmt: skip
 

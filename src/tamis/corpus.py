@@ -18,8 +18,8 @@ from tamis.configuration import DEFAULT_MODEL, check_name, load
 from tamis.errors import BadQuery, IndexDamaged, IndexMissing, UsageError
 from tamis.index import dry_run
 from tamis.index.build import build, check_model, model_facts, model_name
-from tamis.index.doctor import health
-from tamis.index.doctor.health import Health
+from tamis.index.doctor import checks
+from tamis.index.doctor.checks import Health
 from tamis.index.doctor.repair import repaired, with_model
 from tamis.index.engines import open_index
 from tamis.index.plan import Changes, count_changes, known_to, make_plan
@@ -510,7 +510,7 @@ class Corpus:
     def check(self, *, full: bool = False) -> Health:
         """Whether the index is what it should be: by checksums, counts and a sample, or by everything."""
         self._check_is_here()
-        return health.check(
+        return checks.check(
             self.root,
             self.directory,
             self.settings,

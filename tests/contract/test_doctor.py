@@ -26,7 +26,7 @@ from support.corpora import (
 from tamis.cli.main import main
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import IndexDamaged, ModelFault, StorageFault
-from tamis.index.doctor.health import Health
+from tamis.index.doctor.checks import Health
 from tamis.index.embed_pending import wanted_first
 from tamis.index.embedded import database
 from tamis.index.embedded.arrays import map_arrays, write_arrays
@@ -812,7 +812,7 @@ def test_things_of_others_in_the_folder(corpus):
 def test_a_full_disk(corpus, monkeypatch):
     usage = shutil.disk_usage(corpus.directory)
     monkeypatch.setattr(
-        "tamis.index.doctor.health.shutil.disk_usage",
+        "tamis.index.doctor.checks.shutil.disk_usage",
         lambda _: usage._replace(free=1000),
     )
     health = corpus.check()

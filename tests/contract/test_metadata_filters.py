@@ -629,7 +629,7 @@ def passes(row: Row, given: dict[str, Any]) -> bool:
     """What the arguments mean for one row, said once more in the plainest words."""
     folder = row.path.rpartition("/")[0]
     included = given.get("include_patterns") or []
-    hidden = given.get("exclude_archived", True) and not included
+    hidden = given.get("exclude_archived", not included)
     checks = [
         "workspace" not in given or folder in SPACES[given["workspace"].lower()],
         tagged(*given.get("tags", []))(row),

@@ -22,7 +22,7 @@ from tamis.cli.options import (
 
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
-    from tamis.index.doctor.health import Health
+    from tamis.index.doctor.checks import Health
     from tamis.model import Report
 
 config_option = click.option(
@@ -248,7 +248,7 @@ def doctor(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
 def _examine(root: str, options: dict[str, Any], *, quiet: bool) -> "Health":
     from tamis.corpus import index_directory
     from tamis.errors import BadSetting, IndexMissing
-    from tamis.index.doctor.health import check
+    from tamis.index.doctor.checks import check
     from tamis.ingest.walk import checked_root
     from tamis.models.embedders import load_embedder
     from tamis.settings import Settings

@@ -10,7 +10,7 @@ from tamis.text.printable import also_in, visible
 
 if TYPE_CHECKING:
     from tamis.corpus import Status
-    from tamis.index.doctor.health import Health
+    from tamis.index.doctor.checks import Health
 
 _SNIPPET_LINES: Final = 8
 _SNIPPET_WIDTH: Final = 160

@@ -1,12 +1,16 @@
-"""Mending an index, under the writer's lock. What is damaged goes, in one transaction; the next run reads
-the files of those documents and writes them again, as it would new ones. Until then they are pending.
+"""Repairs of an index, under the writer's lock: `tamis doctor --repair`.
+
+Damaged documents are taken out in one transaction; the next run reads their files and writes them
+again, as it would new ones, with vectors from the cache. Until then they are pending. An index.db
+that cannot be read is replaced by an index that was built in another folder first.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -18,29 +22,99 @@ from tamis.errors import (
 )
 from tamis.failpoints import reached
 from tamis.index.build import build, waiting_for
-from tamis.index.doctor import health
-from tamis.index.doctor.checks import is_spoiled
-from tamis.index.doctor.health import Health
+from tamis.index.doctor.checks import Health, check, is_spoiled
 from tamis.index.embedded import concepts, database
 from tamis.index.embedded.arrays import sync_folder
-from tamis.index.embedded.database import SegmentRecord
-from tamis.index.embedded.folder import ASIDE, make_folder
+from tamis.index.embedded.folder import ASIDE, make_folder, write_ignore_file
 from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import dead_documents, file_of, pack_dead, sweep
 from tamis.index.vocabulary import make_if_used
-from tamis.model import Finding, Repair
+from tamis.model import INDEX_FOLDER, Finding, Repair
 from tamis.models.loading import LoadedModels
 from tamis.progress import Progress
 from tamis.settings import Settings
 
 Waiting = Callable[[str], None]
 
+_PRIVATE: Final = 0o700
 
-def mend(
+
+def repaired(
+    root: Path,
+    directory: Path,
+    settings: Settings,
+    models: LoadedModels,
+    progress: Progress,
+) -> Health:
+    """Check the index, repair what can be repaired, and check it again."""
+
+    def examine() -> Health:
+        return check(root, directory, settings, models.embedder_itself, full=True)
+
+    before = examine()
+    if not before.repairs:
+        return before
+    done: list[str] = []
+    faults: list[Finding] = []
+    steps = _repair(root, directory, settings, models, progress, before.repairs)
+    try:
+        for step in steps:
+            done.append(step)  # one by one: a later fault does not undo earlier steps
+    except TamisError as error:
+        faults.append(Finding("repair", "fault", error.message, error.hint))
+    after = examine()
+    return replace(after, repaired=tuple(done), findings=(*after.findings, *faults))
+
+
+def _repair(
+    root: Path,
+    directory: Path,
+    settings: Settings,
+    models: LoadedModels,
+    progress: Progress,
+    repairs: Sequence[Repair],
+) -> Iterator[str]:
+    """Do the repairs, and yield what was done."""
+    kinds = {repair.kind for repair in repairs}
+    timeout, waiting = settings.index.lock_timeout, waiting_for(progress)
+    if "protect" in kinds:
+        if directory.name == INDEX_FOLDER:
+            directory.chmod(_PRIVATE)
+        if not (directory / ".gitignore").exists():
+            write_ignore_file(directory)
+        yield "made the folder of the index private"
+    if "rebuild" in kinds:
+        progress.note(
+            "the index is made anew from your files; the old one stays until that is whole"
+        )
+        with _replacing(directory, timeout, waiting) as aside:
+            chosen = with_model(settings, lambda: database.model_of(directory))
+            build(root, Reader(aside), chosen, models.embedder, progress)
+        make_if_used(directory, settings, models.embedder, progress)
+        yield f"made the index anew, with {chosen.model.name or DEFAULT_MODEL}"
+        return
+    if kinds & {"rewrite", "reembed", "sweep"}:
+        lost = _take_out(directory, timeout, waiting, repairs)
+        if lost:
+            yield f"took out {lost} damaged documents"
+        else:
+            yield "removed what belonged to nobody"
+    if kinds - {"protect"}:
+        load = models.embedder
+        if "reembed" in kinds:
+            load = models.embedder_afresh
+        done = build(root, Reader(directory), settings, load, progress)
+        make_if_used(directory, settings, models.embedder, progress)
+        yield f"brought the index up to date: {done.indexed} documents written"
+
+
+def _take_out(
     directory: Path, timeout: float, waiting: Waiting, repairs: Sequence[Repair]
 ) -> int:
-    """Take out what is damaged and what belongs to nobody; returns how many documents are to come again."""
+    """Remove damaged documents and leftovers; return how many documents will be written again."""
+    named = sorted(frozenset().union(*(repair.documents for repair in repairs)))
+    held = sorted(frozenset().union(*(repair.segments for repair in repairs)))
     make_folder(directory)
     with (
         writer_lock(directory, timeout, waiting),
@@ -49,81 +123,60 @@ def mend(
         closing(database.open_writer(directory)) as connection,
     ):
         with database.transaction(connection):
-            lost = _lost(connection, repairs)
+            inside = database.segment_paths(connection, held)
+            listed = database.document_places(connection, named)
+            lost = sorted({path for path, *_ in [*inside, *listed]})
             database.remove_documents(connection, lost)
-            held = frozenset().union(*(repair.segments for repair in repairs))
-            database.drop_segments(connection, sorted(held))
+            database.drop_segments(connection, held)
             database.remove_orphans(connection)
-            _bury_all_but_the_living(connection)
+            _mark_dead(connection)
             facts = {"generation": database.generation(connection) + 1}
             if lost:
                 facts["pending"] = len(lost)
             database.set_facts(connection, facts)
         reached("mend.committed")
-        _clear_away(directory, database.segments(connection))
+        _remove_leftovers(directory, connection)
     return len(lost)
 
 
-def _lost(connection: database.Connection, repairs: Iterable[Repair]) -> list[str]:
-    """The documents that are named, and those of segments that are."""
-    named = frozenset().union(*(repair.documents for repair in repairs))
-    held = frozenset().union(*(repair.segments for repair in repairs))
-    inside = {path for path, *_ in database.segment_paths(connection, sorted(held))}
-    return sorted(
-        inside
-        | {path for path, *_ in database.document_places(connection, sorted(named))}
-    )
-
-
-def _bury_all_but_the_living(connection: database.Connection) -> None:
-    """Mark every place dead that no document has. None is revived: open readers know less of those."""
+def _mark_dead(connection: database.Connection) -> None:
+    """Mark every place without a document as dead. Dead places stay dead, for open readers."""
     for record in database.segments(connection):
         dead = np.ones(record.documents, np.bool_)
-        places = [
-            place for _, _, _, place in database.segment_paths(connection, [record.id])
-        ]
-        dead[[place for place in places if 0 <= place < len(dead)]] = False
-        database.set_dead(connection, record.id, pack_dead(dead | _dead(record)))
+        for _, _, _, place in database.segment_paths(connection, [record.id]):
+            if 0 <= place < len(dead):
+                dead[place] = False
+        if len(record.dead) == -(-record.documents // 8):
+            dead |= dead_documents(record)
+        else:  # the record is damaged
+            dead[:] = True
+        database.set_dead(connection, record.id, pack_dead(dead))
 
 
-def _dead(record: SegmentRecord) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    whole = len(record.dead) == -(-record.documents // 8)
-    return dead_documents(record) if whole else np.ones(record.documents, np.bool_)
-
-
-def _clear_away(directory: Path, records: Sequence[SegmentRecord]) -> None:
-    """Folders and files that nobody knows of, and those of the vocabulary that cannot be used."""
-    sweep(directory / "segments", {record.folder for record in records})
-    for path in (*_partials(directory, records), *_spoiled_terms(directory, records)):
-        path.unlink(missing_ok=True)
+def _remove_leftovers(directory: Path, connection: database.Connection) -> None:
+    """Remove files that no commit registered, and damaged files of the vocabulary."""
+    records = database.segments(connection)
+    segments = directory / "segments"
+    sweep(segments, {record.folder for record in records})
+    left = list(directory.glob("index.db.partial*"))
+    for record in records:
+        left += (segments / record.folder).glob("partial-*")
+        terms = file_of(directory, record, "terms")
+        if is_spoiled(terms):
+            left.append(terms)
+    for file in concepts.vocabulary_files(directory):
+        if file.suffix == ".partial" or is_spoiled(file):
+            left.append(file)
+    for file in left:
+        file.unlink(missing_ok=True)
     shutil.rmtree(directory / ASIDE, ignore_errors=True)
 
 
-def _partials(directory: Path, records: Sequence[SegmentRecord]) -> Iterator[Path]:
-    yield from directory.glob("index.db.partial*")
-    for record in records:
-        yield from (directory / "segments" / record.folder).glob("partial-*")
-    yield from (
-        file
-        for file in concepts.vocabulary_files(directory)
-        if file.suffix == ".partial"
-    )
-
-
-def _spoiled_terms(directory: Path, records: Sequence[SegmentRecord]) -> Iterator[Path]:
-    files = [file_of(directory, record, "terms") for record in records]
-    yield from (
-        file
-        for file in (*files, *concepts.vocabulary_files(directory))
-        if is_spoiled(file)
-    )
-
-
 @contextmanager
-def made_aside(directory: Path, timeout: float, waiting: Waiting) -> Iterator[Path]:
-    """A folder for a new index, within the old one's, which it replaces when the block ends well.
+def _replacing(directory: Path, timeout: float, waiting: Waiting) -> Iterator[Path]:
+    """Give a folder for a new index, which replaces the old one when the block ends well.
 
-    The old one is left alone until then: what can be read of it is searched meanwhile.
+    The old index is left alone until then, and what can be read of it is still searched.
     """
     make_folder(directory)
     with writer_lock(directory, timeout, waiting), storage_faults(directory):
@@ -132,14 +185,16 @@ def made_aside(directory: Path, timeout: float, waiting: Waiting) -> Iterator[Pa
         try:
             yield aside
             reached("aside.made")
-            _take_over(directory, aside)
+            _replace(directory, aside)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
 
-def _take_over(directory: Path, aside: Path) -> None:
-    """Segments first, then index.db, which makes them count. The old log goes before: SQLite would take it
-    for the new file's."""
+def _replace(directory: Path, aside: Path) -> None:
+    """Move the segments first, then index.db, which registers them.
+
+    The old log is removed before, because SQLite would take it for the log of the new file.
+    """
     if (aside / "index.db-wal").exists():
         raise StorageFault(
             f"{aside} could not be completed", hint="free some space, then run it again"
@@ -159,74 +214,7 @@ def _take_over(directory: Path, aside: Path) -> None:
     concepts.sweep(directory, "")
 
 
-def repaired(
-    root: Path,
-    directory: Path,
-    settings: Settings,
-    models: LoadedModels,
-    progress: Progress,
-) -> Health:
-    """How the index is after all that could be done for it."""
-
-    def look() -> Health:
-        return health.check(
-            root, directory, settings, models.embedder_itself, full=True
-        )
-
-    before = look()
-    if not before.repairs:
-        return before
-    done: list[str] = []
-    faults: list[Finding] = []
-    try:
-        for each in _mend(root, directory, settings, models, progress, before.repairs):
-            done.append(each)  # one by one: what was done before a fault was done
-    except TamisError as error:
-        faults.append(Finding("repair", "fault", error.message, error.hint))
-    after = look()
-    return replace(after, repaired=tuple(done), findings=(*after.findings, *faults))
-
-
-def _mend(
-    root: Path,
-    directory: Path,
-    settings: Settings,
-    models: LoadedModels,
-    progress: Progress,
-    repairs: Sequence[Repair],
-) -> Iterator[str]:
-    """Do it, and say what was done."""
-    kinds = {repair.kind for repair in repairs}
-    timeout, waiting = settings.index.lock_timeout, waiting_for(progress)
-    if "protect" in kinds:
-        health.protect(directory)
-        yield "made the folder of the index private"
-    if "rebuild" in kinds:
-        progress.note(
-            "the index is made anew from your files; the old one stays until that is whole"
-        )
-        with made_aside(directory, timeout, waiting) as aside:
-            chosen = with_model(settings, lambda: database.model_of(directory))
-            build(root, Reader(aside), chosen, models.embedder, progress)
-        make_if_used(directory, settings, models.embedder, progress)
-        yield f"made the index anew, with {chosen.model.name or DEFAULT_MODEL}"
-        return
-    if kinds & {"rewrite", "reembed", "sweep"}:
-        lost = mend(directory, timeout, waiting, repairs)
-        yield (
-            f"took out {lost} damaged documents"
-            if lost
-            else "removed what belonged to nobody"
-        )
-    if kinds - {"protect"}:
-        load = models.embedder_afresh if "reembed" in kinds else models.embedder
-        done = build(root, Reader(directory), settings, load, progress)
-        make_if_used(directory, settings, models.embedder, progress)
-        yield f"brought the index up to date: {done.indexed} documents written"
-
-
 def with_model(settings: Settings, stored: Callable[[], str]) -> Settings:
-    """The settings; where they name no model, with the one that even a damaged index tells."""
-    return replace(
-        settings, model=replace(settings.model, name=settings.model.name or stored())
-    )
+    """Return the settings with the stored model's name, unless they name a model."""
+    name = settings.model.name or stored()
+    return replace(settings, model=replace(settings.model, name=name))
