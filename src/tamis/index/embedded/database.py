@@ -1,9 +1,7 @@
 """`index.db`: the only source of truth, and the only commit point. SQLite lives behind this file.
 
-What is not recorded here does not exist: segment folders are registered by the same transaction
-that brings their documents, so that a crash at any instant leaves the last generation, whole. What is
-said of documents, links and segments stands in `stored_documents.py`, `stored_links.py` and
-`stored_segments.py`; the checksums over it in `checksums.py`.
+What is not recorded here does not exist: segment folders are registered by the transaction that
+brings their documents, so a crash at any moment leaves the last generation complete.
 """
 
 import errno
@@ -16,7 +14,7 @@ import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,7 +108,7 @@ CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT 
 
 
 def open_writer(directory: Path) -> Connection:
-    """A connection that may write; makes the database when there is none. The caller holds the lock."""
+    """Open a connection that may write; create the database if needed. The caller holds the lock."""
     file = directory / "index.db"
     with database_faults(directory):
         if not file.exists():
@@ -127,7 +125,7 @@ def open_writer(directory: Path) -> Connection:
 
 
 def _check_links(directory: Path) -> None:
-    """A checkout may bring an index whose links lead to somebody's other one: it is not answered from."""
+    """Refuse an index with links: a checkout may bring one that leads to another index."""
     places = [
         directory / name
         for name in ("index.db", "index.db-wal", "segments", "concepts")
@@ -142,7 +140,7 @@ def _check_links(directory: Path) -> None:
 
 
 def exists(directory: Path) -> bool:
-    """Whether there is an index, as far as we may look."""
+    """Return True if there is an index, as far as permissions let us see."""
     with storage_faults(directory):
         return (directory / "index.db").exists()
 
@@ -154,7 +152,7 @@ def missing(directory: Path) -> IndexMissing:
 
 
 def open_reader(directory: Path) -> Connection:
-    """A connection that only reads, in any number of processes and threads."""
+    """Open a connection that only reads; any number of processes and threads may."""
     if not exists(directory):
         raise missing(directory)
     _check_links(directory)
@@ -186,21 +184,24 @@ def _read_only(directory: Path) -> str:
 
 
 def is_frozen(directory: Path) -> bool:
-    """Whether we cannot write there, and nobody was about to: SQLite could not make the files that its
-    readers and writers share, and would not open a database that is whole."""
+    """Return True if the folder is read-only and no writer was at work in it.
+
+    SQLite could not create the files that its readers and writers share there, and would refuse to
+    open a complete database.
+    """
     if os.access(directory, os.W_OK):
         return False
     return not any((directory / f"index.db{end}").exists() for end in BESIDE)
 
 
 def model_of(directory: Path) -> str:
-    """The model an index was made with or waits for, as far as even a damaged one tells."""
+    """The model an index was made or begun with, as far as even a damaged one can be read."""
     told = facts_of(directory)
     return str(told.get("model", told.get("chosen", "")))
 
 
 def facts_of(directory: Path) -> dict[str, Any]:
-    """What an index says of itself; nothing where there is none, or one that cannot be read."""
+    """The facts of an index; empty if there is none, or one that cannot be read."""
     try:
         with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
             return facts(connection)
@@ -209,7 +210,7 @@ def facts_of(directory: Path) -> dict[str, Any]:
 
 
 def format_of(directory: Path) -> int:
-    """The format that an index says it has; 0 where it cannot be read."""
+    """The format of an index; 0 if it cannot be read."""
     try:
         with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
             return _version(connection)[1]
@@ -218,21 +219,19 @@ def format_of(directory: Path) -> int:
 
 
 def flaws(connection: Connection, *, full: bool) -> list[str]:
-    """What is wrong with index.db itself; `full` has SQLite compare every index with its table as well."""
+    """Damage of index.db itself; `full` also lets SQLite compare every index with its table."""
     check = "integrity_check" if full else "quick_check"
-    told = (
-        " ".join(message.split())
-        for (message,) in connection.execute(f"PRAGMA {check}(10)")
-    )
-    found = [message for message in told if message != "ok"]
+    found = []
+    for (message,) in connection.execute(f"PRAGMA {check}(10)"):
+        if message != "ok":
+            found.append(" ".join(message.split()))
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    missing = [
-        name for name in re.findall(r"CREATE \w+ (\w+)", _SCHEMA) if name not in there
-    ]
-    facts_missing = (
-        [] if missing else [name for name in _FACTS if name not in facts(connection)]
-    )
-    return [*found, *(f"it has no {name}" for name in (*missing, *facts_missing))]
+    wanted = re.findall(r"CREATE \w+ (\w+)", _SCHEMA)
+    missing = [name for name in wanted if name not in there]
+    if not missing:
+        known = facts(connection)
+        missing = [name for name in _FACTS if name not in known]
+    return [*found, *(f"it has no {name}" for name in missing)]
 
 
 def _create(file: Path) -> None:
@@ -296,7 +295,7 @@ def _check_version(connection: Connection, directory: Path) -> None:
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """All or nothing."""
+    """Commit the block as a whole, or nothing of it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -313,7 +312,7 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def database_faults(directory: Path) -> Iterator[None]:
-    """Turn what SQLite says into our own faults."""
+    """Turn SQLite's errors into our own."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -373,7 +372,7 @@ def clear(connection: Connection) -> None:
 def select(
     connection: Connection, what: str, column: str, values: Sequence[Any]
 ) -> Iterator[Any]:
-    """The rows whose column has one of these values, however many there are."""
+    """Yield the rows whose column has one of these values, however many there are."""
     for some in portions(values):
         yield from connection.execute(
             f"SELECT {what} WHERE {column} IN ({marks(some)})", some
@@ -386,13 +385,13 @@ def marks(values: Sequence[Any]) -> str:
 
 
 def portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """As many values at a time as a statement takes."""
+    """Cut values into portions that one statement takes."""
     for start in range(0, len(values), _VARIABLES):
         yield values[start : start + _VARIABLES]
 
 
 def texts_of(stored: str) -> tuple[str, ...]:
-    """A list of texts as it is kept in a column; most are empty."""
+    """Read a list of texts from a column; most are empty."""
     return tuple(json.loads(stored)) if stored else ()
 
 
@@ -415,7 +414,7 @@ def file_states(connection: Connection) -> dict[str, FileState]:
 
 
 def stamps(connection: Connection, recipe: str) -> dict[str, Stamps]:
-    """What a look compares, by path."""
+    """Times and sizes by path, as far as a walk compares them."""
     columns = "path, size, mtime_ns, ctime_ns, inode, CASE WHEN recipe = ? THEN read_ns ELSE 0 END"
     return {
         row[0]: row
@@ -423,13 +422,8 @@ def stamps(connection: Connection, recipe: str) -> dict[str, Stamps]:
     }
 
 
-def dates(connection: Connection) -> dict[str, float]:
-    """The dates of documents, by path."""
-    return dict(connection.execute("SELECT path, modified FROM documents"))
-
-
 def warnings(connection: Connection) -> dict[str, str]:
-    """What was odd about reading documents, by path."""
+    """Warnings about reading documents, by path."""
     return dict(
         connection.execute(
             "SELECT path, warning FROM documents WHERE warning != '' ORDER BY path"
@@ -461,7 +455,7 @@ def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
 def texts_to_embed(
     connection: Connection, paths: Sequence[str]
 ) -> dict[str, list[tuple[str, str, str]]]:
-    """Of documents, in the order of their chunks: the title, the headings above, the text."""
+    """Title, headings and text of each passage of documents, in order, by path."""
     found: dict[str, list[tuple[str, str, str]]] = {}
     columns = "d.path, c.ordinal, d.title, c.header_path, c.content"
     tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
@@ -485,36 +479,52 @@ def parents(
     return found
 
 
+_FRONT: Final = (
+    "d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
+    " d.description"
+)
+_CHUNK: Final = (
+    "c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
+    " c.names, c.parent"
+)
+
+
 def as_written(
     connection: Connection, keys: Sequence[int]
 ) -> dict[int, tuple[Document, Chunk]]:
-    """Chunks as they were when they were written, each with as much of its document as its rows know of."""
-    columns = (
-        "c.id, d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
-        " d.description, c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
-        " c.names, c.parent"
-    )
+    """Passages as they were written, each with the part of its document that its row knows."""
+    columns = f"c.id, {_FRONT}, {_CHUNK}"
     tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
-    return {
-        row[0]: _as_written(row) for row in select(connection, tables, "c.id", keys)
-    }
+    found = {}
+    for key, *row in select(connection, tables, "c.id", keys):
+        found[key] = (_document_of(row[:9]), _chunk_of(row[9:]))
+    return found
 
 
-def _as_written(row: Sequence[Any]) -> tuple[Document, Chunk]:
-    (
-        _,
-        path,
-        title,
-        author,
-        category,
-        modified,
-        tags,
-        aliases,
-        keywords,
-        description,
-        *chunk,
-    ) = row
-    *columns, names, parent = chunk
+def document_as_written(connection: Connection, path: str) -> Document:
+    """A document with all its passages, links and sections, as far as it is stored."""
+    key, *front = connection.execute(
+        f"SELECT d.id, {_FRONT} FROM documents d WHERE d.path = ?", (path,)
+    ).fetchone()
+    chunks = connection.execute(
+        f"SELECT {_CHUNK} FROM chunks c WHERE c.document = ? ORDER BY c.ordinal",
+        (key,),
+    )
+    sections = connection.execute(
+        "SELECT content, header_path, start_line, end_line FROM parents"
+        " WHERE document = ? ORDER BY number",
+        (key,),
+    )
+    return replace(
+        _document_of(front),
+        chunks=tuple(_chunk_of(row) for row in chunks),
+        links=tuple(link for _, link, _ in links_from(connection, [key])),
+        parents=tuple(Parent(*section) for section in sections),
+    )
+
+
+def _document_of(row: Sequence[Any]) -> Document:
+    path, title, author, category, modified, tags, aliases, keywords, description = row
     front = FrontMatter(
         description=description,
         keywords=texts_of(keywords),
@@ -523,37 +533,12 @@ def _as_written(row: Sequence[Any]) -> tuple[Document, Chunk]:
         author=author,
         category=category,
     )
-    return Document(path, title, front, modified, ()), Chunk(
-        *columns, *[texts_of(names), parent]
-    )
+    return Document(path, title, front, modified, ())
 
 
-def document_as_written(connection: Connection, path: str) -> Document:
-    """A document with all its chunks, links and sections, as far as it is stored."""
-    row = connection.execute(
-        "SELECT id, title, author, category, modified, tags, aliases, keywords, description"
-        " FROM documents WHERE path = ?",
-        (path,),
-    ).fetchone()
-    key, title, author, category, modified, tags, aliases, keywords, description = row
-    front = FrontMatter(
-        "", description, texts_of(keywords), texts_of(tags), texts_of(aliases), author, category
-    )  # fmt: skip
-    chunks = connection.execute(
-        "SELECT ordinal, content, header_path, start_line, end_line, type, language, names, parent"
-        " FROM chunks WHERE document = ? ORDER BY ordinal",
-        (key,),
-    )
-    sections = connection.execute(
-        "SELECT content, header_path, start_line, end_line FROM parents WHERE document = ? ORDER BY number",
-        (key,),
-    )
-    return Document(
-        path, title, front, modified,
-        tuple(Chunk(*columns, *[texts_of(names), parent]) for *columns, names, parent in chunks),
-        tuple(link for _, link, _ in links_from(connection, [key])),
-        tuple(Parent(*section) for section in sections),
-    )  # fmt: skip
+def _chunk_of(row: Sequence[Any]) -> Chunk:
+    *columns, names, parent = row
+    return Chunk(*columns, *[texts_of(names), parent])
 
 
 def next_chunk(connection: Connection) -> int:
@@ -609,7 +594,7 @@ def add_parents(
 def update_state(
     connection: Connection, path: str, state: FileState, modified: float
 ) -> bool:
-    """Record that a file was touched but not changed; True when that moved the date that filters see."""
+    """Record new times of an unchanged file; return True if the date that filters see moved."""
     segment, before = connection.execute(
         "SELECT segment, modified FROM documents WHERE path = ?", (path,)
     ).fetchone()
@@ -680,7 +665,7 @@ _LINK: Final = "l.type, l.target, l.anchor, l.ordinal, l.name"
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """Where a document's rows are, and what else it is called."""
+    """The place of a document's rows, and its other names."""
 
     id: int
     path: str
@@ -689,10 +674,13 @@ class DocumentRecord:
     aliases: tuple[str, ...]
 
 
+StoredLink = tuple[DocumentRecord, Link, str]  # with the name that it looks for
+
+
 def add_links(
     connection: Connection, document: int, links: Iterable[tuple[Link, str]]
 ) -> None:
-    """Links, each with the name that it looks for."""
+    """Insert links, each with the name that it looks for."""
     connection.executemany(
         "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)",
         (
@@ -708,68 +696,60 @@ def add_names(connection: Connection, document: int, names: Iterable[str]) -> No
     )
 
 
+class StoredLinks:
+    """The documents and links of index.db as the links lane asks for them (`tamis.index.links`)."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def documents_at(self, paths: Sequence[str]) -> list[DocumentRecord]:
+        return documents_at(self.connection, paths)
+
+    def documents_named(self, names: Sequence[str]) -> list[DocumentRecord]:
+        """Documents that have one of these names, once for each that they have."""
+        tables = f"{_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
+        rows = select(self.connection, tables, "n.name", names)
+        return [_document(row) for row in rows]
+
+    def names(self, documents: Sequence[DocumentRecord]) -> list[str]:
+        keys = [document.id for document in documents]
+        rows = names_by_document(self.connection, keys)
+        return sorted({name for _, name in rows})
+
+    def links_from(self, documents: Sequence[DocumentRecord]) -> list[StoredLink]:
+        return links_from(self.connection, [document.id for document in documents])
+
+    def links_to(self, names: Sequence[str]) -> list[StoredLink]:
+        """Links that look for one of these names."""
+        return _links(self.connection, "l.name", names)
+
+
 def documents_at(connection: Connection, paths: Sequence[str]) -> list[DocumentRecord]:
-    return [
-        _document(row)
-        for row in select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)
-    ]
-
-
-def documents_named(
-    connection: Connection, names: Sequence[str]
-) -> list[DocumentRecord]:
-    """The documents that have one of these names, once for each that they have."""
-    tables = f"{_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
-    return [_document(row) for row in select(connection, tables, "n.name", names)]
-
-
-def names(connection: Connection, documents: Sequence[int]) -> list[str]:
-    """What these documents are called."""
-    return sorted(
-        {
-            name
-            for (name,) in select(
-                connection, "n.name FROM names n", "n.document", documents
-            )
-        }
-    )
+    rows = select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)
+    return [_document(row) for row in rows]
 
 
 def names_by_document(
     connection: Connection, documents: Sequence[int]
 ) -> Iterator[tuple[int, str]]:
-    return select(
-        connection, "n.document, n.name FROM names n", "n.document", documents
-    )
+    tables = "n.document, n.name FROM names n"
+    return select(connection, tables, "n.document", documents)
 
 
-def links_from(
-    connection: Connection, documents: Sequence[int]
-) -> list[tuple[DocumentRecord, Link, str]]:
-    """The links of documents, with the name that each looks for."""
+def links_from(connection: Connection, documents: Sequence[int]) -> list[StoredLink]:
+    """The links of documents, each with the name that it looks for."""
     return _links(connection, "l.document", documents)
-
-
-def links_to(
-    connection: Connection, names: Sequence[str]
-) -> list[tuple[DocumentRecord, Link, str]]:
-    """The links that look for one of these names."""
-    return _links(connection, "l.name", names)
 
 
 def _links(
     connection: Connection, column: str, values: Sequence[Any]
-) -> list[tuple[DocumentRecord, Link, str]]:
+) -> list[StoredLink]:
     tables = f"{_LINK}, {_DOCUMENT} FROM links l JOIN documents d ON d.id = l.document"
-    rows = select(connection, tables, column, values)
-    return [
-        (_document(row), Link(kind, *link), name)
-        for kind, *link, name, row in map(_apart, rows)
-    ]
-
-
-def _apart(row: Sequence[Any]) -> list[Any]:
-    return [*row[:5], row[5:]]
+    found = []
+    for row in select(connection, tables, column, values):
+        *link, name = row[:5]
+        found.append((_document(row[5:]), Link(*link), name))
+    return found
 
 
 def _document(row: Sequence[Any]) -> DocumentRecord:
@@ -834,7 +814,7 @@ def drop_segments(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def segment_facts(connection: Connection, segment: int) -> dict[int, Facts]:
-    """What filters may ask of a segment's living documents, by their place in it."""
+    """Facts of a segment's living documents, by their place in it."""
     rows = connection.execute(
         "SELECT place, path, tags, author, category, modified FROM documents WHERE segment = ?",
         (segment,),
@@ -862,7 +842,7 @@ def document_places(
 def places_at(
     connection: Connection, paths: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
-    """The segment of documents, and their place in it."""
+    """Segment and place of documents, by path."""
     rows = select(
         connection, "d.path, d.segment, d.place FROM documents d", "d.path", paths
     )
@@ -879,7 +859,7 @@ def move_documents(
 
 
 def pending_chunks(connection: Connection, facts: Mapping[str, Any]) -> int:
-    """Chunks that have no vector yet. An index that knows its model and has no dimension wants none."""
+    """The number of passages without a vector; 0 for an index whose model makes none."""
     if "model" in facts and not facts.get("dimension"):
         return 0
     row = connection.execute(f"SELECT total(d.chunks) {_WITHOUT_VECTORS}").fetchone()
@@ -920,7 +900,7 @@ _SUMMED: Final = (
 
 
 def sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
-    """The checksums that documents should have, by their keys. Reads texts as bytes: they may be none."""
+    """The checksums that documents should have, by key. Reads bytes: damaged texts may not decode."""
     rows: dict[int, list[bytes]] = {key: [] for key in documents}
     connection.text_factory = bytes
     try:

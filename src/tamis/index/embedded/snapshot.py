@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from tamis.errors import IndexDamaged
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.concepts import Vocabulary, most_common, open_vocabulary
-from tamis.index.embedded.database import DocumentRecord
-from tamis.index.embedded.links import StoredLinks
+from tamis.index.embedded.database import DocumentRecord, StoredLinks
 from tamis.index.embedded.segment import Mask, Segment, dead_documents
 from tamis.index.embedded.words import WordIndex
 from tamis.index.links import Called, degrees, each_once, edges

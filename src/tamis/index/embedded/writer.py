@@ -67,7 +67,7 @@ class Writer:
         return database.stamps(self.connection, recipe)
 
     def dates(self) -> dict[str, float]:
-        return database.dates(self.connection)
+        return dict(self.connection.execute("SELECT path, modified FROM documents"))
 
     def describe(self, values: Mapping[str, Any]) -> None:
         """Record facts about the index that are no generation of their own."""
