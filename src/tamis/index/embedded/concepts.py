@@ -76,15 +76,10 @@ def collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
     place[[numbers[name] for name in names]] = np.arange(len(names))
     terms, rows = place[np.array(term, np.int64)], np.array(row, np.int64)
     order = np.lexsort((rows, terms))
-    arrays = words.pack(
-        [_stored(name) for name in names], terms[order], rows[order], np.empty(0)
-    )
+    stored = [words.stored(name) for name in names]
+    arrays = words.pack(stored, terms[order], rows[order], np.empty(0))
     del arrays["weights"]
     return {**arrays, "version": np.array([CONCEPTS_VERSION])}
-
-
-def _stored(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")
 
 
 def open_terms(segment: Segment) -> dict[str, Array] | None:
@@ -163,18 +158,12 @@ class Vocabulary:
 
     def nearest(self, query: Vectors, common: Mask, depth: int) -> list[Concept]:
         rows, scores = vectors.nearest(self.arrays, query, common, depth)
-        found = zip(rows.tolist(), scores.tolist(), strict=True)
-        return [
-            Concept(self._name(row), score)
-            for row, score in sorted(found, key=lambda it: (-it[1], it[0]))
-        ]
-
-    def _name(self, at: int) -> str:
-        ends = self.arrays["name_ends"]
-        name = self.arrays["names"][
-            int(ends[at - 1]) if at else 0 : int(ends[at])
-        ].tobytes()
-        return name.decode("utf-8", "surrogatepass")
+        found = []
+        for row in np.lexsort((rows, -scores)).tolist():
+            name = words.name_at(self.arrays, int(rows[row]))
+            term = name.decode("utf-8", "surrogatepass")
+            found.append(Concept(term, float(scores[row])))
+        return found
 
 
 def open_vocabulary(

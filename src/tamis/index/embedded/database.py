@@ -839,16 +839,6 @@ def document_places(
     return list(select(connection, _PLACE, "path", paths))
 
 
-def places_at(
-    connection: Connection, paths: Sequence[str]
-) -> dict[str, tuple[int, int]]:
-    """Segment and place of documents, by path."""
-    rows = select(
-        connection, "d.path, d.segment, d.place FROM documents d", "d.path", paths
-    )
-    return {path: (segment, place) for path, segment, place in rows}
-
-
 def move_documents(
     connection: Connection, moves: Iterable[tuple[int, int, int]]
 ) -> None:

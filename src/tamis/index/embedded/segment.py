@@ -227,9 +227,18 @@ class Segment:
         return {name: names[code] for name, code in table.items() if code in names}
 
     def living(self) -> Mask | None:
-        """Rows whose document is still there; None when all are."""
+        """Rows of documents that were not removed; None when all are."""
         dead = dead_documents(self.record)
-        return ~dead[self.rows["document"]] if dead.any() else None
+        if not dead.any():
+            return None
+        return ~dead[self.rows["document"]]
+
+    def places(self, mask: Mask | None) -> Array:
+        """The places of the documents of allowed rows, row by row."""
+        places = self.rows["document"]
+        if mask is None:
+            return places
+        return places[mask]
 
 
 def dead_documents(record: SegmentRecord) -> Mask:

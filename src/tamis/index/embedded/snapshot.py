@@ -1,4 +1,4 @@
-"""One generation of an index, held still: its rows, lanes, links and texts. For any number of threads."""
+"""A snapshot: one unchanging generation with its rows, lanes, links and texts, for any number of threads."""
 
 import os
 from collections import Counter
@@ -40,10 +40,9 @@ from tamis.model import (
 from tamis.query.filters import EVERYTHING, Filter, allows
 
 _CACHED_FILTERS: Final = 32
-_THREADS: Final = 8  # lanes of several searches at once; they start when first needed
-_REMEMBERED: Final = (
-    4_096  # documents, and names, whose links are kept with a filter's rows
-)
+_THREADS: Final = 8  # for the lanes of several searches; they start when first needed
+# Documents, and names, whose links are cached with the rows of a filter.
+_REMEMBERED: Final = 4_096
 
 
 class _Pool:
@@ -63,39 +62,31 @@ _pool: Final = _Pool()
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The open segments of one generation. Shared by all threads; nothing in it changes but caches."""
+    """The open segments of one generation, shared by all threads; only its caches change."""
 
     state: IndexState
     facts: Mapping[str, Any]
     segments: tuple[Segment, ...]
-    documents: dict[
-        str, dict[int, Facts]
-    ]  # by segment folder, read when a filter first asks
+    # Facts of documents by segment folder and place, read when a filter first asks.
+    documents: dict[str, dict[int, Facts]]
     allowed: dict[Filter, Allowed]
-    vocabulary: dict[str, Vocabulary | None] = field(
-        default_factory=dict
-    )  # by name, opened when first asked
+    # Vocabularies by name, opened when first asked.
+    vocabulary: dict[str, Vocabulary | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The allowed rows of each segment (None: all), and what the links lane worked out about them."""
+    """The allowed rows of each segment (None: all), with caches of what was computed for them."""
 
     masks: tuple[Mask | None, ...]
     edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
     called: Called = field(default_factory=dict)
-    common: dict[tuple[int, int], Mask] = field(
-        default_factory=dict
-    )  # terms that are frequent among them
-
-    def keep(self, edges: Mapping[str, tuple[Edge, ...]], called: Called) -> None:
-        for known, new in ((self.edges, edges), (self.called, called)):
-            if len(known) < _REMEMBERED:
-                known.update(new)  # type: ignore[arg-type]
+    # Terms that are frequent among these rows, by the bounds that were asked for.
+    common: dict[tuple[int, int], Mask] = field(default_factory=dict)
 
 
 class EmbeddedSnapshot:
-    """A view together with the reading transaction that keeps the texts at the same generation."""
+    """A view with the transaction that keeps the texts at the same generation."""
 
     def __init__(self, view: View, connection: database.Connection) -> None:
         self.view = view
@@ -121,37 +112,33 @@ class EmbeddedSnapshot:
         if known is None:
             if len(self.view.allowed) >= _CACHED_FILTERS:
                 self.view.allowed.clear()
-            known = self.view.allowed[filter] = self._allow(filter)
+            masks = tuple(self._mask(each, filter) for each in self.view.segments)
+            known = self.view.allowed[filter] = self._counted(masks)
         return known
 
-    def _allow(self, filter: Filter) -> Allowed:
-        return self._counted(
-            tuple(self._mask(segment, filter) for segment in self.view.segments)
-        )
-
     def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
+        """Count the passages and documents of allowed rows."""
         chunks = documents = embedded = 0
         for segment, mask in zip(self.view.segments, masks, strict=True):
-            places = (
-                segment.rows["document"]
-                if mask is None
-                else segment.rows["document"][mask]
-            )
+            places = segment.places(mask)
             chunks += len(places)
-            embedded += len(places) if segment.record.dimension else 0
-            documents += int(
-                np.count_nonzero(np.diff(places, prepend=-1))
-            )  # places ascend with rows
-        return Allowed(
-            Rows(masks), chunks, documents, embedded / chunks if chunks else 1.0
-        )
+            if segment.record.dimension:
+                embedded += len(places)
+            # Places ascend with rows.
+            documents += int(np.count_nonzero(np.diff(places, prepend=-1)))
+        known = 1.0
+        if chunks:
+            known = embedded / chunks
+        return Allowed(Rows(masks), chunks, documents, known)
 
     def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
         living = segment.living()
         if filter == EVERYTHING:
             return living
         mask = segment.mask(filter, self._facts(segment))
-        return mask if living is None else mask & living
+        if living is None:
+            return mask
+        return mask & living
 
     def _facts(self, segment: Segment) -> dict[int, Facts]:
         known, folder = self.view.documents, segment.record.folder
@@ -160,20 +147,16 @@ class EmbeddedSnapshot:
         return known[folder]
 
     def documents(self, filter: Filter) -> list[str]:
-        """The paths of the living documents that a filter about documents lets through."""
-        return sorted(
-            facts.path for facts in self.facts() if allows(filter, facts, "", None)
-        )
+        allowed = [each for each in self.facts() if allows(filter, each, "", None)]
+        return sorted(facts.path for facts in allowed)
 
     def facts(self) -> Iterator[Facts]:
-        """What filters may ask of every living document."""
+        """Yield the facts of every living document."""
         for segment in self.view.segments:
             dead = dead_documents(segment.record)
-            yield from (
-                facts
-                for place, facts in self._facts(segment).items()
-                if not dead[place]
-            )
+            for place, facts in self._facts(segment).items():
+                if not dead[place]:
+                    yield facts
 
     def file_states(self) -> dict[str, FileState]:
         return database.file_states(self.connection)
@@ -192,21 +175,16 @@ class EmbeddedSnapshot:
         everything = self.allow(EVERYTHING)
         for path in sorted(states):
             document = database.document_as_written(self.connection, path)
+            document = replace(document, warning=warnings.get(path, ""))
             keys = self.keys([path], everything).get(path, ())
             vectors = self.vectors([(path, ordinal) for ordinal in range(len(keys))])
-            yield Prepared(
-                replace(document, warning=warnings.get(path, "")), states[path], vectors
-            )
+            yield Prepared(document, states[path], vectors)
 
     def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
         for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
-            places = (
-                segment.rows["document"]
-                if mask is None
-                else segment.rows["document"][mask]
-            )
             known = self._facts(segment)
-            yield from (known[place] for place in np.unique(places).tolist())
+            for place in np.unique(segment.places(mask)).tolist():
+                yield known[place]
 
     def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
         types: Counter[str] = Counter()
@@ -217,10 +195,8 @@ class EmbeddedSnapshot:
         return types, languages
 
     def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        return {
-            found.path: found.aliases
-            for found in database.documents_at(self.connection, paths)
-        }
+        documents = database.documents_at(self.connection, paths)
+        return {document.path: document.aliases for document in documents}
 
     def lanes(
         self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
@@ -241,8 +217,10 @@ class EmbeddedSnapshot:
     def meaning(
         self, query: NDArray[np.float32], allowed: Allowed, depth: int
     ) -> Sequence[Hit]:
+        nearest = vectors.nearest
+        if allowed.late:
+            nearest = vectors.nearest_then_masked
         hits: list[Hit] = []
-        nearest = vectors.nearest_then_masked if allowed.late else vectors.nearest
         for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
             if segment.record.dimension:
                 hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
@@ -255,18 +233,12 @@ class EmbeddedSnapshot:
         depth: int,
         weights: Mapping[str, float] = EVENLY,
     ) -> Sequence[Hit]:
-        return self._ranked(
-            [segment.words for segment in self.view.segments],
-            terms,
-            allowed,
-            depth,
-            weights,
-        )
+        indexes = [segment.words for segment in self.view.segments]
+        return self._ranked(indexes, terms, allowed, depth, weights)
 
     def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
-        return self._ranked(
-            [segment.code for segment in self.view.segments], terms, allowed, depth
-        )
+        indexes = [segment.code for segment in self.view.segments]
+        return self._ranked(indexes, terms, allowed, depth, EVENLY)
 
     def _ranked(
         self,
@@ -274,33 +246,29 @@ class EmbeddedSnapshot:
         terms: Sequence[str],
         allowed: Allowed,
         depth: int,
-        weights: Mapping[str, float] = EVENLY,
+        weights: Mapping[str, float],
     ) -> Sequence[Hit]:
-        wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
-        masks = allowed.rows.masks
-        found = [
-            [index.postings(term, mask) for term in wanted]
-            for index, mask in zip(indexes, masks, strict=True)
-        ]
-        counts = [
-            sum(len(of_segment[at][0]) for of_segment in found)
-            for at in range(len(wanted))
-        ]
-        factors = [
-            words.rarity(allowed.chunks, count) * weights.get(term, 1.0)
-            for term, count in zip(terms, counts, strict=True)
-        ]
+        """Count terms over the allowed rows of all segments, then score those of each."""
+        stored = [words.stored(term) for term in terms]
+        counts = [0] * len(terms)
+        found = []
+        for index, mask in zip(indexes, allowed.rows.masks, strict=True):
+            postings = [index.postings(term, mask) for term in stored]
+            found.append(postings)
+            for at, (rows, _) in enumerate(postings):
+                counts[at] += len(rows)
+        factors = []
+        for term, count in zip(terms, counts, strict=True):
+            rarity = words.rarity(allowed.chunks, count)
+            factors.append(rarity * weights.get(term, 1.0))
         hits: list[Hit] = []
-        for segment, index, mask, of_segment in zip(
-            self.view.segments, indexes, masks, found, strict=True
-        ):
+        for at, segment in enumerate(self.view.segments):
+            postings, late_mask = found[at], None
             if allowed.late:
-                of_segment = [index.postings(term, None) for term in wanted]
-            late_mask = mask if allowed.late else None
-            hits += _hits(
-                segment,
-                *words.rank(segment.size, of_segment, factors, depth, late_mask),
-            )
+                postings = [indexes[at].postings(term, None) for term in stored]
+                late_mask = allowed.rows.masks[at]
+            best = words.rank(segment.size, postings, factors, depth, late_mask)
+            hits += _hits(segment, *best)
         return hits
 
     def concepts(
@@ -316,9 +284,8 @@ class EmbeddedSnapshot:
             return None
         rows: Rows = allowed.rows
         if (floor, most) not in rows.common:
-            rows.common[floor, most] = most_common(
-                vocabulary.frequencies(rows.masks), floor, most
-            )
+            counts = vocabulary.frequencies(rows.masks)
+            rows.common[floor, most] = most_common(counts, floor, most)
         return vocabulary.nearest(query, rows.common[floor, most], depth)
 
     def vocabulary(self) -> Vocabulary | None:
@@ -338,39 +305,40 @@ class EmbeddedSnapshot:
     def _touching(
         self, paths: Sequence[str], allowed: Allowed
     ) -> dict[str, tuple[Edge, ...]]:
-        """What touches these documents; remembered with the allowed rows, as far as that stays small."""
+        """The links from and to documents; cached with the allowed rows while that stays small."""
         rows: Rows = allowed.rows
         found = {path: rows.edges[path] for path in paths if path in rows.edges}
         new = [path for path in paths if path not in found]
         if new:
+            library = StoredLinks(self.connection)
             called = dict(rows.called)
-            found |= edges(
-                StoredLinks(self.connection),
-                new,
-                partial(self._is_allowed, allowed),
-                called,
-            )
-            rows.keep(found, called)
+            found |= edges(library, new, partial(self._is_allowed, allowed), called)
+            if len(rows.edges) < _REMEMBERED:
+                rows.edges.update(found)
+            if len(rows.called) < _REMEMBERED:
+                rows.called.update(called)
         return found
 
     def _is_allowed(
         self, allowed: Allowed, document: DocumentRecord, ordinal: int | None
     ) -> bool:
-        """Whether a chunk of a document is allowed, or, without one, any."""
+        """Return True if a passage of a document, or any (ordinal None), is allowed."""
         at = self._number[document.segment]
         segment, mask = self.view.segments[at], allowed.rows.masks[at]
         start, end = segment.starts[document.place : document.place + 2].tolist()
         if ordinal is not None:
             start, end = start + ordinal, min(end, start + ordinal + 1)
-        return bool(start < end if mask is None else mask[start:end].any())
+        if mask is None:
+            return bool(start < end)
+        return bool(mask[start:end].any())
 
     def keys(
         self, paths: Sequence[str], allowed: Allowed
     ) -> Mapping[str, Sequence[int]]:
         found: dict[str, Sequence[int]] = {}
         for path, at, rows in self._rows_of(paths, allowed):
-            chunks = self.view.segments[at].rows["chunk"][rows].tolist()
-            found |= {path: chunks} if chunks else {}
+            if len(rows):
+                found[path] = self.view.segments[at].rows["chunk"][rows].tolist()
         return found
 
     def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
@@ -382,12 +350,12 @@ class EmbeddedSnapshot:
     def _rows_of(
         self, paths: Sequence[str], allowed: Allowed
     ) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
-        """The allowed rows of documents: path, number of the segment, rows."""
+        """Yield path, number of the segment, and allowed rows of documents."""
         for document in database.documents_at(self.connection, paths):
             at = self._number[document.segment]
             segment, mask = self.view.segments[at], allowed.rows.masks[at]
             rows = np.arange(*segment.starts[document.place : document.place + 2])
-            yield document.path, at, rows if mask is None else rows[mask[rows]]
+            yield document.path, at, words.masked(rows, mask)
 
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
         segments = self.view.segments
@@ -405,37 +373,33 @@ class EmbeddedSnapshot:
         allowed: Allowed,
     ) -> Sequence[float]:
         places = self._places(positions)
-        counts, has = (
-            np.zeros(len(terms), np.int64),
-            np.zeros((len(terms), len(places)), np.bool_),
-        )
-        wanted = [term.encode("utf-8", "surrogatepass") for term in terms]
-        for at, (segment, mask) in enumerate(
-            zip(self.view.segments, allowed.rows.masks, strict=True)
-        ):
+        counts = [0] * len(terms)
+        has = np.zeros((len(terms), len(places)), np.bool_)
+        stored = [words.stored(term) for term in terms]
+        for at, segment in enumerate(self.view.segments):
+            mask = allowed.rows.masks[at]
             own = [number for number, (of, _) in enumerate(places) if of == at]
             rows = np.array([places[number][1] for number in own], np.int64)
-            for number, term in enumerate(wanted):
+            for number, term in enumerate(stored):
                 with_term, _ = segment.words.postings(term, mask)
                 counts[number] += len(with_term)
                 has[number, own] = _are_in(rows, with_term)
-        return words.coverage(
-            has, [words.rarity(allowed.chunks, count) for count in counts.tolist()]
-        )
+        rarities = [words.rarity(allowed.chunks, count) for count in counts]
+        return words.coverage(has, rarities)
 
     def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
-        """Number of the segment and row of each chunk."""
-        documents = database.places_at(
-            self.connection, sorted({path for path, _ in positions})
-        )
-        first = {path: self._first_row(*where) for path, where in documents.items()}
-        return [
-            (first[path][0], first[path][1] + ordinal) for path, ordinal in positions
-        ]
-
-    def _first_row(self, segment: int, place: int) -> tuple[int, int]:
-        at = self._number[segment]
-        return at, int(self.view.segments[at].starts[place])
+        """The number of the segment and the row of each passage."""
+        paths = sorted({path for path, _ in positions})
+        first: dict[str, tuple[int, int]] = {}
+        for document in database.documents_at(self.connection, paths):
+            at = self._number[document.segment]
+            row = int(self.view.segments[at].starts[document.place])
+            first[document.path] = (at, row)
+        places = []
+        for path, ordinal in positions:
+            at, row = first[path]
+            places.append((at, row + ordinal))
+        return places
 
     def parents(
         self, wanted: Sequence[tuple[str, int]]
@@ -445,13 +409,13 @@ class EmbeddedSnapshot:
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         found = database.passages(self.connection, keys)
         if len(found) < len(set(keys)):
-            raise IndexDamaged(
-                self.view.segments[0].directory, "passages without a text"
-            )
+            directory = self.view.segments[0].directory
+            raise IndexDamaged(directory, "passages without a text")
         return found
 
 
 def _are_in(rows: NDArray[np.int64], ascending: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say of each row whether it is among the ascending ones."""
     if not len(ascending):
         return np.zeros(len(rows), np.bool_)
     at = np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)

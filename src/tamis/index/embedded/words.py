@@ -15,6 +15,8 @@ weights.
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -27,9 +29,11 @@ Scores = NDArray[np.float64]
 
 
 def best(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
-    """The `depth` best rows. `rows` ascend, and rows of a segment stand in the order of path and
-    position, so of equal scores at the edge the earlier rows stay: the tie rule, without looking
-    at a single path."""
+    """The `depth` best rows, which ascend.
+
+    Rows of a segment are in the order of path and position, so of equal scores at the edge the
+    earlier rows stay: the tie rule, without a look at any path.
+    """
     if len(rows) <= depth:
         return rows, scores
     edge = np.partition(scores, len(scores) - depth)[len(scores) - depth]
@@ -40,7 +44,14 @@ def best(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
 
 
 def masked(rows: NDArray[Any], mask: NDArray[np.bool_] | None) -> NDArray[Any]:
-    return rows if mask is None else rows[mask[rows]]
+    if mask is not None:
+        rows = rows[mask[rows]]
+    return rows
+
+
+def stored(term: str) -> bytes:
+    """A term as it is stored; text of files may hold single surrogates."""
+    return term.encode("utf-8", "surrogatepass")
 
 
 Array = NDArray[Any]
@@ -48,9 +59,8 @@ Array = NDArray[Any]
 # k1 and b as usual for pages: b = 0.75 beat 0.4 on nearly all long-document sets.
 K1: Final = 1.5
 B: Final = 0.75
-# The fields of each lane with the terms they usually have: rounded means over eight public Markdown sets;
-# those have no keywords or categories, which are guessed, as are the code lane's. They only set where
-# "long" begins; that they are constants is what matters.
+# The usual number of terms in each field: rounded means over eight public Markdown sets. Keywords,
+# categories and the code lane are guesses. They only set where "long" begins; being constants matters.
 WORD_FIELDS: Final = {
     "title": 3.0, "headers": 6.0, "keywords": 6.0, "description": 12.0, "tags": 2.0, "aliases": 4.0,
     "author": 3.0, "category": 1.0, "body": 80.0,
@@ -84,7 +94,7 @@ class Postings:
             self.runs.append((row, field, len(terms)))
 
     def arrays(self) -> dict[str, Array]:
-        names = [name.encode("utf-8", "surrogatepass") for name in self.numbers.names]
+        names = [stored(name) for name in self.numbers.names]
         order = sorted(range(len(names)), key=names.__getitem__)
         place = np.empty(len(names), np.int64)
         place[order] = np.arange(len(names))
@@ -95,26 +105,24 @@ class Postings:
         """Fold the fields of each (term, row) into one weight; sorted by term, then row."""
         runs = np.array(self.runs, np.int64).reshape(-1, 3)
         lengths = runs[:, 2]
-        terms = (
-            place[np.array(self.terms, np.int64)]
-            if self.terms
-            else np.empty(0, np.int64)
-        )
+        terms = np.empty(0, np.int64)
+        if self.terms:
+            terms = place[np.array(self.terms, np.int64)]
         rows = np.repeat(runs[:, 0], lengths)
         fields = np.repeat(runs[:, 1], lengths)
-        once = self.boosts[runs[:, 1]] / (
-            1.0 - B + B * lengths / self.usual[runs[:, 1]]
-        )
+        by_length = 1.0 - B + B * lengths / self.usual[runs[:, 1]]
+        once = self.boosts[runs[:, 1]] / by_length
         span = int(runs[:, 0].max(initial=0)) + 1
-        keys, counts = np.unique(
-            (terms * span + rows) * len(self.fields) + fields, return_counts=True
-        )
+        occurrences = (terms * span + rows) * len(self.fields) + fields
+        keys, counts = np.unique(occurrences, return_counts=True)
         by_field = np.zeros((span, len(self.fields)))
         by_field[runs[:, 0], runs[:, 1]] = once
         pairs, field = np.divmod(keys, len(self.fields))
         weights = counts * by_field[pairs % span, field]
         starts = np.flatnonzero(np.diff(pairs, prepend=-1))
-        folded = np.add.reduceat(weights, starts) if len(starts) else np.empty(0)
+        folded = np.empty(0)
+        if len(starts):
+            folded = np.add.reduceat(weights, starts)
         term, row = np.divmod(pairs[starts], span)
         kept = folded > 0  # a field whose boost is 0 leaves no posting
         term, row, folded = term[kept], row[kept], folded[kept]
@@ -126,9 +134,9 @@ def pack(
 ) -> dict[str, Array]:
     """Word arrays from sorted names and postings sorted by (term, row)."""
     ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-    counts = (
-        np.bincount(term, minlength=len(names)) if len(names) else np.empty(0, np.int64)
-    )
+    counts = np.empty(0, np.int64)
+    if len(names):
+        counts = np.bincount(term, minlength=len(names))
     return {
         "names": np.frombuffer(b"".join(names), np.uint8),
         "name_ends": ends,
@@ -139,29 +147,31 @@ def pack(
 
 
 def names_of(arrays: dict[str, Array]) -> list[bytes]:
-    block, ends = arrays["names"].tobytes(), arrays["name_ends"].tolist()
-    return (
-        [block[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        if ends
-        else []
-    )
+    block = arrays["names"].tobytes()
+    ends = arrays["name_ends"].tolist()
+    return [block[start:end] for start, end in pairwise([0, *ends])]
+
+
+def name_at(arrays: dict[str, Array], at: int) -> bytes:
+    """The term at a place among the sorted ones."""
+    ends = arrays["name_ends"]
+    start = int(ends[at - 1]) if at else 0
+    name: bytes = arrays["names"][start : int(ends[at])].tobytes()
+    return name
 
 
 def merge(parts: Sequence[tuple[dict[str, Array], Array]]) -> dict[str, Array]:
-    """Word arrays of several segments as one. Each comes with its rows' new numbers, -1 for dropped ones."""
-    tables: list[list[bytes]] = []
-    columns: list[tuple[Array, Array, Array]] = []
-    for arrays, renumber in parts:
-        table, *column = _taken(arrays, renumber)
-        tables.append(table)
-        columns.append((column[0], column[1], column[2]))
-    names = sorted(set().union(*tables))
+    """Merge the word arrays of segments, each with the new numbers of its rows (-1: dropped)."""
+    taken = [_taken(arrays, renumber) for arrays, renumber in parts]
+    names = sorted({name for own, *_ in taken for name in own})
     number = {name: at for at, name in enumerate(names)}
-    own = [np.array([number[name] for name in table], np.int32) for table in tables]
-    term = np.concatenate(
-        [each[column[0]] for each, column in zip(own, columns, strict=True)]
-    )
-    row, weight = (np.concatenate([column[at] for column in columns]) for at in (1, 2))
+    terms = []
+    for own, places, _, _ in taken:
+        numbers = np.array([number[name] for name in own], np.int32)
+        terms.append(numbers[places])
+    term = np.concatenate(terms)
+    row = np.concatenate([rows for _, _, rows, _ in taken])
+    weight = np.concatenate([weights for *_, weights in taken])
     order = np.lexsort((row, term))
     return pack(names, term[order], row[order], weight[order])
 
@@ -169,18 +179,17 @@ def merge(parts: Sequence[tuple[dict[str, Array], Array]]) -> dict[str, Array]:
 def _taken(
     arrays: dict[str, Array], renumber: Array
 ) -> tuple[list[bytes], Array, Array, Array]:
-    """What of a segment goes on: the names in use, and the postings: place of the name, new row, weight."""
+    """The part of a segment that a merge keeps: names, and places of names, new rows and weights."""
     new = renumber.astype(np.int32)[arrays["rows"]]
     kept = np.flatnonzero(new >= 0)
-    used, term = np.unique(
-        np.searchsorted(arrays["ends"], kept, side="right"), return_inverse=True
-    )
+    places = np.searchsorted(arrays["ends"], kept, side="right")
+    used, term = np.unique(places, return_inverse=True)
     block, ends = arrays["names"].tobytes(), arrays["name_ends"]
-    starts = np.where(used > 0, ends[used - 1], 0) if len(ends) else ends
-    names = [
-        block[start:end]
-        for start, end in zip(starts.tolist(), ends[used].tolist(), strict=True)
-    ]
+    starts = ends
+    if len(ends):
+        starts = np.where(used > 0, ends[used - 1], 0)
+    bounds = zip(starts.tolist(), ends[used].tolist(), strict=True)
+    names = [block[start:end] for start, end in bounds]
     return names, term.astype(np.int32), new[kept], arrays["weights"][kept]
 
 
@@ -194,25 +203,18 @@ class WordIndex:
         self, term: bytes, mask: NDArray[np.bool_] | None
     ) -> tuple[Array, Array]:
         """The allowed rows that have the term, with their weights."""
-        at = bisect_left(range(len(self)), term, key=self._name)
-        if at == len(self) or self._name(at) != term:
+        size = len(self.arrays["name_ends"])
+        at = bisect_left(range(size), term, key=partial(name_at, self.arrays))
+        if at == size or name_at(self.arrays, at) != term:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         ends = self.arrays["ends"]
-        run = slice(int(ends[at - 1]) if at else 0, int(ends[at]))
+        start = int(ends[at - 1]) if at else 0
+        run = slice(start, int(ends[at]))
         rows, weights = self.arrays["rows"][run], self.arrays["weights"][run]
         if mask is None:
             return rows, weights
         kept = mask[rows]
         return rows[kept], weights[kept]
-
-    def __len__(self) -> int:
-        return len(self.arrays["name_ends"])
-
-    def _name(self, at: int) -> bytes:
-        ends = self.arrays["name_ends"]
-        return self.arrays["names"][
-            int(ends[at - 1]) if at else 0 : int(ends[at])
-        ].tobytes()
 
 
 def rarity(rows: int, with_term: int) -> float:
