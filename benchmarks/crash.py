@@ -45,7 +45,7 @@ from typing import Any
 import tamis.index.build
 import tamis.index.embed_pending
 import tamis.index.embedded.writer
-import tamis.models.loading
+import tamis.models.embedders
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import IndexDamaged, IndexMissing
@@ -79,7 +79,7 @@ def make_small() -> None:
     tamis.index.embed_pending._SECONDS = 0.0
     tamis.index.embedded.writer._MOST_SEGMENTS = 5
     tamis.index.embedded.writer._MOST_AFTER_RUN = 3
-    tamis.models.loading.QUICK_MODEL = ""
+    tamis.models.embedders.QUICK_MODEL = ""
 
 
 def corpus_over(root: Path, directory: Path) -> Corpus:

@@ -36,8 +36,7 @@ from tamis.model import (
     Skipped,
     WhyNot,
 )
-from tamis.models.embedders import Embedder
-from tamis.models.loading import LoadedModels
+from tamis.models.embedders import Embedder, LoadedModels
 from tamis.progress import Progress, Silent
 from tamis.query import filters
 from tamis.query.filters import Filter

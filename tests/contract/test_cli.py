@@ -88,7 +88,7 @@ class Backwards:
 @pytest.mark.rows("R002-069", "C51", "C53")
 def test_reranking_is_asked_for_or_configured(run, monkeypatch):
     """An option, a setting, and the option is the stronger."""
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Backwards())
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: Backwards())
 
     def asked(*options: str) -> tuple[list[str], int, set[object]]:
         answer = run("search", "login", "--json", *options).json
@@ -112,7 +112,7 @@ def test_reranking_is_asked_for_or_configured(run, monkeypatch):
 @pytest.mark.rows("R002-076", "C54")
 def test_a_reranker_that_is_not_installed_is_said(run, monkeypatch):
     """Never a silent skip."""
-    monkeypatch.setattr("tamis.models.cross_encoder._PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr("tamis.models.rerankers._PACKAGE", "tamis-no-such-package")
     ended = run("search", "login", "--rerank", "--json")
     assert (ended.code, ended.out) == (2, "")
     assert 'pip install "tamis[rerank]"' in ended.err

@@ -704,7 +704,7 @@ def test_the_concept_vocabulary_is_made_again(tmp_path):
 def test_vectors_that_were_kept_wrongly_are_not_taken_again(tmp_path, monkeypatch):
     """The cache gives what it holds: a repair of vectors does not ask it, and mends it as well."""
     monkeypatch.setattr(
-        "tamis.models.loading.QUICK_MODEL", ""
+        "tamis.models.embedders.QUICK_MODEL", ""
     )  # have the quick model's vectors kept, too
     root, cache = write_files(tmp_path / "root", FILES), tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
@@ -735,7 +735,7 @@ def test_a_model_that_is_not_installed(corpus, monkeypatch):
     def missing(*_: object) -> None:
         raise ModelFault("the model is not there", hint="install it")
 
-    monkeypatch.setattr("tamis.models.loading.load_embedder", missing)
+    monkeypatch.setattr("tamis.models.embedders.load_embedder", missing)
     with Corpus(corpus.root, corpus.directory, corpus.settings) as again:
         health = again.check()
         assert problems(health) == [("model", "fault")]

@@ -30,7 +30,7 @@ class Late:
 
 @pytest.fixture
 def corpus(corpus_of, monkeypatch):
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Late())
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: Late())
     return corpus_of(FILES)
 
 
@@ -129,7 +129,7 @@ def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
     """Classified, expanded, asked of four lanes, fused with the weights of its type,
     calibrated, cut by confidence, made diverse, reranked; and asked by the same `search`.
     """
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Late())
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: Late())
     files = {
         "auth.md": "Authentication by password asks getAuthToken for a token, see [[login]].\n",
         "login.md": "A password of every user begins here.\n",

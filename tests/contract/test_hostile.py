@@ -374,9 +374,9 @@ def test_everything_that_is_made_is_private(tmp_path):
     elsewhere.mkdir(mode=0o755)
     script = (
         "import os, sys; os.umask(0); from tamis.cli.main import main\n"
-        "import tamis.models.loading, tamis.models.hashing as hashing\n"
+        "import tamis.models.embedders, tamis.models.hashing as hashing\n"
         "hashing.HashingEmbedder.name = 'granite'\n"
-        "tamis.models.loading.load_embedder = lambda *_: hashing.HashingEmbedder()\n"
+        "tamis.models.embedders.load_embedder = lambda *_: hashing.HashingEmbedder()\n"
         "main(sys.argv[1:])"
     )
     environment = os.environ | {

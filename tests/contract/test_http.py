@@ -499,7 +499,7 @@ def test_a_fault_says_no_more_than_that(tmp_path, caplog):
 
 
 def test_what_needs_a_package_that_is_not_installed_says_which(tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.models.cross_encoder._PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr("tamis.models.rerankers._PACKAGE", "tamis-no-such-package")
     with closing(site_of(tmp_path / "shop")) as site:
         assert "tamis[rerank]" in site.fault("/search?q=grass&rerank=true", 501)["hint"]
 

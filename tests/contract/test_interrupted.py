@@ -20,7 +20,7 @@ PAGES = 20
 # Runs a command line in a child for each line it reads: [arguments, number of the text to stop at, threads].
 STARTER = """
 import json, os, sys, threading, time
-import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.loading
+import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.embedders
 from tamis.cli.main import main
 from tamis.models.hashing import HashingEmbedder
 tamis.index.build._AT_ONCE = -1  # words first, as in a large folder
@@ -50,7 +50,7 @@ for line in sys.stdin:
     child = os.fork()
     if not child:
         model = Counting(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), stop, threads)
-        tamis.models.loading.load_embedder = lambda *_: model
+        tamis.models.embedders.load_embedder = lambda *_: model
         os.environ["TAMIS_MODEL_THREADS"] = str(threads)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         main(arguments)

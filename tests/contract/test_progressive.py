@@ -170,7 +170,7 @@ def test_nothing_is_embedded_twice(tmp_path, monkeypatch):
     """An interruption keeps what was made, and the next run embeds the rest alone."""
     monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     model = Counting()
-    monkeypatch.setattr("tamis.models.loading.load_embedder", lambda *_: model)
+    monkeypatch.setattr("tamis.models.embedders.load_embedder", lambda *_: model)
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
     with words_first(), corpus:
         for interrupted in (2, 4):
@@ -221,7 +221,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_words(tmp_path, monkeypatch):
 
     corpus = closed_corpus(write_files(tmp_path / "root", FILES))
     with words_first(), corpus, monkeypatch.context() as patch:
-        patch.setattr("tamis.models.loading.load_embedder", broken)
+        patch.setattr("tamis.models.embedders.load_embedder", broken)
         with pytest.raises(ModelFault):
             corpus.refresh()
         assert corpus.search("zebra index").results[0].path == "hub.md"

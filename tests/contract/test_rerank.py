@@ -17,7 +17,7 @@ from tokenizers.processors import TemplateProcessing
 from tamis.corpus import Corpus
 from tamis.errors import ModelFault, UsageError
 from tamis.model import Candidate, Evidence, Passage
-from tamis.models.cross_encoder import OVERLAP, WINDOW, CrossEncoder
+from tamis.models.rerankers import OVERLAP, WINDOW, CrossEncoder
 from tamis.search.calibrate import logistic
 from tamis.search.extras.rerank import Watched, no_reranker, reranked
 from tamis.search.question import Means, Question
@@ -271,7 +271,7 @@ class Loading:
 @pytest.fixture
 def loading(monkeypatch) -> Loading:
     loading = Loading(Toy())
-    monkeypatch.setattr("tamis.models.loading.load_reranker", loading)
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", loading)
     return loading
 
 

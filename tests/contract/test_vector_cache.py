@@ -186,7 +186,7 @@ def test_several_processes_at_once(tmp_path):
 
 
 def corpus_over(root: Path, model: Model, monkeypatch, **flags: object) -> Corpus:
-    monkeypatch.setattr("tamis.models.loading.load_embedder", lambda *_: model)
+    monkeypatch.setattr("tamis.models.embedders.load_embedder", lambda *_: model)
     settings = test_settings(root, model__name="granite", **flags)
     return Corpus(
         root.resolve(), index_directory(root.resolve(), settings, None), settings

@@ -172,7 +172,7 @@ def built(tmp_path_factory) -> Iterator[Corpus]:
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: Noise())
     monkeypatch.setattr("tamis.corpus.time.time", lambda: float(NOW))
 
 

@@ -75,7 +75,7 @@ def said(found: Found, names: Mapping[str, str] | None = None) -> dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: Noise())
     monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
 
 

@@ -161,7 +161,7 @@ def assert_invariants(found: Found, plain: Found, limit: int) -> None:
 @pytest.mark.parametrize("top_n", [2, 10])
 def test_the_law_with_a_stand_in(top_n, monkeypatch):
     """Excluded passages neither reach the reranker nor change its answer."""
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: Noise())
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: Noise())
     seen: Counter[str] = Counter()
 
     @settings(
@@ -203,7 +203,7 @@ def test_the_law_with_the_real_model(monkeypatch):
     except PackageNotFoundError:
         pytest.skip("tamis[rerank] is not installed")
     model = load_reranker("minilm", 2)  # once: every corpus would load it for itself
-    monkeypatch.setattr("tamis.models.loading.load_reranker", lambda *_: model)
+    monkeypatch.setattr("tamis.models.rerankers.load_reranker", lambda *_: model)
     seen: Counter[str] = Counter()
     question = {"query": "how do I reset a lost password", "limit": 3}
     check(

@@ -16,7 +16,7 @@ import pytest
 from tamis.configuration import DEFAULT_MODEL, MODEL_NAMES, check_name
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import bge, encoder, granite
-from tamis.models.embedders import _LOADERS, Embedder, load_embedder, worker_threads
+from tamis.models.embedders import Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
 from tamis.search.calibrate import Logistic
 
@@ -226,11 +226,13 @@ def test_only_the_first_tokens_of_a_long_text_count():
 # --- Names ------------------------------------------------------------------------------------
 
 
-def test_names():
+def test_names(monkeypatch):
     assert DEFAULT_MODEL == "granite"
-    assert (
-        set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"} == {*_LOADERS, "none"}
-    )
+    assert set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"}
+    for module in (granite, bge):
+        monkeypatch.setattr(module, "load", lambda threads, own=module: (own, threads))
+    assert load_embedder("granite", 3) == (granite, 3)
+    assert load_embedder("bge", 5) == (bge, 5)
     assert load_embedder("none") is None
     assert isinstance(load_embedder("hashing"), HashingEmbedder)
     for name in ("", "Granite", "gpt"):

@@ -15,9 +15,15 @@ import pytest
 
 from support.corpora import write_files
 from tamis.errors import BadSetting, ModelFault
-from tamis.models import cross_encoder
-from tamis.models.cross_encoder import CrossEncoder, load_minilm
-from tamis.models.rerankers import cached_files, hub_cache, load_reranker, model_files
+from tamis.models import rerankers
+from tamis.models.rerankers import (
+    CrossEncoder,
+    cached_files,
+    hub_cache,
+    load_minilm,
+    load_reranker,
+    model_files,
+)
 
 
 def installed(package: str) -> bool:
@@ -135,7 +141,7 @@ def test_a_budget_that_is_used_up_at_once():
 @NO_WEIGHTS
 @pytest.mark.parametrize("constant", ["_MODEL_SHA256", "_TOKENIZER_SHA256"])
 def test_a_file_that_is_not_the_one_we_know_is_refused(constant, monkeypatch):
-    monkeypatch.setattr(cross_encoder, constant, "0" * 64)
+    monkeypatch.setattr(rerankers, constant, "0" * 64)
     with pytest.raises(ModelFault, match="not the model we know"):
         load_minilm(1)
 
@@ -143,7 +149,7 @@ def test_a_file_that_is_not_the_one_we_know_is_refused(constant, monkeypatch):
 @pytest.mark.rows("R002-076", "C54")
 def test_a_package_that_is_not_there(monkeypatch):
     """Says what to install, and that there is another way."""
-    monkeypatch.setattr(cross_encoder, "_PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr(rerankers, "_PACKAGE", "tamis-no-such-package")
     with pytest.raises(ModelFault, match="is not there") as caught:
         load_reranker("minilm")
     assert 'pip install "tamis[rerank]"' in caught.value.hint

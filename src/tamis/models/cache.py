@@ -1,16 +1,16 @@
-"""Vectors of texts that were embedded before, for every root of this user: no text is embedded twice.
+"""A cache of vectors for all roots of this user: no text is embedded twice.
 
-A vector depends on the model's fingerprint and the text alone, so that is what it is kept by, bit for bit;
-a copied folder, a branch that comes back, a rebuild cost no embedding. The file is private, bounded (the
-vectors that were not used for the longest time go first), and never a reason to fail: what it cannot
-give is computed, and what is wrong with it is said once, with the report of the run.
+A vector depends on the model's fingerprint and the text alone. Those are its key, so a copied
+folder, a branch that comes back or a rebuild costs no embedding. The file is private and bounded:
+the vectors that were not used for the longest time are dropped first. It is never a reason to
+fail: a vector that it cannot give is computed, and its fault appears once, in the run's report.
 """
 
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -23,74 +23,80 @@ from tamis.failpoints import reached
 from tamis.models.embedders import Embedder, Vectors
 
 _FILE: Final = "vectors.db"
-_BESIDE: Final = ("", "-wal", "-shm", "-journal")
-_BUSY_MS: Final = (
-    1_000  # then it is computed: waiting for another process may take longer than that
-)
-_PAGE: Final = 16_384  # bytes: a vector takes 1,536 with most models, and two to a page would waste a quarter
-_SPARE: Final = (
-    0.1  # of the vectors go at once when there are too many, so that it is seldom
-)
+_ENDINGS: Final = ("", "-wal", "-shm", "-journal")
+_BUSY_MS: Final = 1_000  # waiting longer for another process costs more than embedding
+# Bytes. Most models' vectors take 1,536; with two to a page a quarter would be wasted.
+_PAGE: Final = 16_384
+_SPARE: Final = 0.1  # share of the vectors dropped at once, so that it happens seldom
 _DAY: Final = 86_400
 _SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS vectors
+    (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS vectors_by_use ON vectors (used);
+"""
+_DROP: Final = """
+DELETE FROM vectors WHERE key IN (SELECT key FROM vectors ORDER BY used, rowid LIMIT ?)
 """
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """The user's own; what a checkout configures cannot move it."""
-    home = environment.get("XDG_CACHE_HOME") or os.path.join(
-        os.path.expanduser("~"), ".cache"
-    )
+    """Return the user's own cache folder, which no project can move."""
+    home = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(home) / "tamis"
 
 
+def key_of(fingerprint: str, text: str) -> bytes:
+    digest = blake2b(fingerprint.encode(), digest_size=16)
+    digest.update(b"\0")
+    digest.update(text.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def today() -> int:
+    return int(time.time()) // _DAY
+
+
 class VectorCache:
-    """Safe to use from several threads and processes."""
+    """Vectors by key, in one file; safe to use from several threads and processes."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
-        """Opens nothing yet."""
+        """Prepare the cache; the first use opens its file."""
         self.folder = folder
-        self.fault = ""  # why nothing is kept, once that is known
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
+        self.fault = ""  # the reason why nothing is kept, once there is one
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
     def find(self, keys: Sequence[bytes], dimension: int) -> dict[bytes, Vectors]:
-        """The vectors that are known."""
+        """Return the known vectors of that length, and note that they were used today."""
         found: dict[bytes, Vectors] = {}
-
-        def look(connection: sqlite3.Connection) -> None:
-            marks = ", ".join("?" * len(keys))
-            rows = connection.execute(
-                f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})", keys
-            )
-            known = [
-                (key, vector, used)
-                for key, vector, used in rows
-                if len(vector) == 4 * dimension
-            ]
-            found.update(
-                (key, np.frombuffer(vector, np.float32)) for key, vector, _ in known
-            )
-            old = [(today(), key) for key, _, used in known if used < today()]
-            connection.executemany("UPDATE vectors SET used = ? WHERE key = ?", old)
-
-        self._use(look)
+        used_before = []
+        marks = ", ".join("?" * len(keys))
+        select = f"SELECT key, vector, used FROM vectors WHERE key IN ({marks})"
+        try:
+            with self._transaction() as connection:
+                for key, stored, used in connection.execute(select, keys):
+                    if len(stored) != 4 * dimension:
+                        continue
+                    found[key] = np.frombuffer(stored, np.float32)
+                    if used < today():
+                        used_before.append((today(), key))
+                update = "UPDATE vectors SET used = ? WHERE key = ?"
+                connection.executemany(update, used_before)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
         return found
 
     def keep(self, vectors: Mapping[bytes, Vectors]) -> None:
+        """Store vectors, and drop old ones if there are too many."""
         rows = [(key, vector.tobytes(), today()) for key, vector in vectors.items()]
-
-        def write(connection: sqlite3.Connection) -> None:
-            connection.executemany(
-                "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows
-            )
-            _drop_oldest(connection, self._most_bytes)
-
-        if rows:
-            self._use(write)
+        try:
+            with self._transaction() as connection:
+                insert = "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)"
+                connection.executemany(insert, rows)
+                _drop_oldest(connection, self.most_bytes)
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
 
     def close(self) -> None:
         with self._lock:
@@ -98,23 +104,22 @@ class VectorCache:
                 self._connection.close()
                 self._connection = None
 
-    def _use(self, work: Callable[[sqlite3.Connection], None]) -> None:
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            if self.fault:
-                return
-            try:
-                self._connection = self._connection or self._open()
-                with _transaction(self._connection):
-                    work(self._connection)
-            except (sqlite3.Error, OSError) as error:
-                self._give_up(error)
+            if self._connection is None:
+                self._connection = self._open()
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
 
     def _open(self) -> sqlite3.Connection:
+        if self.fault:
+            raise OSError(self.fault)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.folder / _FILE
-        os.close(
-            os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        )
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(file, flags, 0o600))
         connection = sqlite3.connect(
             file, isolation_level=None, check_same_thread=False
         )
@@ -131,27 +136,30 @@ class VectorCache:
         return connection
 
     def _give_up(self, error: sqlite3.Error | OSError) -> None:
-        """A file that is no database is thrown away; anything else is left, and not tried again."""
+        """Use the cache no more; delete its file if that is no database.
+
+        If another process is writing, only this one use is skipped.
+        """
+        if self.fault:
+            return
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return  # another process writes: this once, nothing is kept
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+            return
         self.fault = f"vectors are not kept in {self.folder}: {error}"
+        self.close()
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            for end in _BESIDE:
-                (self.folder / f"{_FILE}{end}").unlink(missing_ok=True)
+            for ending in _ENDINGS:
+                (self.folder / f"{_FILE}{ending}").unlink(missing_ok=True)
 
 
 class CachedEmbedder:
-    """An embedder that asks the cache first. The vectors are the same, to the last bit.
+    """An embedder that asks the cache first; the vectors are the same, to the last bit.
 
-    Texts are embedded one at a time, on threads of its own, and the thread that made a vector keeps it before
-    it begins the next: whatever ends a run, and however, the next run embeds none of them again. Keeping one
-    takes a third of a millisecond, making it some fifty.
+    Texts are embedded one at a time, on threads of its own, and a thread keeps each vector before
+    it begins the next: after any interruption the next run embeds none of them again. Keeping a
+    vector takes a third of a millisecond, making it some fifty.
 
-    With `afresh`, it does not ask, and what it makes takes the place of what is there.
+    With `afresh` it does not ask, and new vectors replace the stored ones.
     """
 
     def __init__(
@@ -162,82 +170,52 @@ class CachedEmbedder:
         *,
         afresh: bool = False,
     ) -> None:
-        self.embedder = embedder
-        self.cache = cache
-        self.threads = threads
+        self.name = embedder.name
+        self.fingerprint = embedder.fingerprint
+        self.dimension = embedder.dimension
+        self.related = embedder.related
+        self._embedder = embedder
+        self._cache = cache
+        self._threads = threads
         self._afresh = afresh
-        self.name, self.fingerprint = embedder.name, embedder.fingerprint
-        self.dimension, self.related = embedder.dimension, embedder.related
 
     def embed_query(self, text: str) -> Vectors:
-        return self.embedder.embed_query(text)
+        return self._embedder.embed_query(text)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         if not texts:
-            return self.embedder.embed_passages(texts)
+            return self._embedder.embed_passages(texts)
         keys = [key_of(self.fingerprint, text) for text in texts]
-        known = (
-            {}
-            if self._afresh
-            else self.cache.find(list(dict.fromkeys(keys)), self.dimension)
-        )
-        new = {
-            key: text for key, text in zip(keys, texts, strict=True) if key not in known
-        }
-        if len(new) < 2 or self.threads == 1:
-            known |= map(self._made, new.items())
+        by_key = dict(zip(keys, texts, strict=True))
+        vectors: dict[bytes, Vectors] = {}
+        if not self._afresh:
+            vectors = self._cache.find(list(by_key), self.dimension)
+        new = {key: text for key, text in by_key.items() if key not in vectors}
+        if len(new) < 2 or self._threads == 1:
+            vectors.update(map(self._embed, new.items()))
         else:
-            with ThreadPoolExecutor(self.threads, "embed") as pool:
-                known |= pool.map(self._made, new.items())
-        return np.stack([known[key] for key in keys])
+            with ThreadPoolExecutor(self._threads, "embed") as pool:
+                vectors.update(pool.map(self._embed, new.items()))
+        return np.stack([vectors[key] for key in keys])
 
-    def _made(self, text: tuple[bytes, str]) -> tuple[bytes, Vectors]:
-        vector = self.embedder.embed_passages([text[1]])[0]
+    def _embed(self, item: tuple[bytes, str]) -> tuple[bytes, Vectors]:
+        key, text = item
+        vector = self._embedder.embed_passages([text])[0]
         reached("cache.made")
-        self.cache.keep({text[0]: vector})
+        self._cache.keep({key: vector})
         reached("cache.kept")
-        return text[0], vector
-
-
-def key_of(fingerprint: str, text: str) -> bytes:
-    digest = blake2b(fingerprint.encode(), digest_size=16)
-    digest.update(b"\0")
-    digest.update(text.encode("utf-8", "surrogatepass"))
-    return digest.digest()
-
-
-def today() -> int:
-    return int(time.time()) // _DAY
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        return key, vector
 
 
 def _drop_oldest(connection: sqlite3.Connection, most_bytes: int) -> None:
-    """Keep the file below what it may take. What is free in it by then is used again."""
-    pages, free, size = (
-        _pragma(connection, name)
-        for name in ("page_count", "freelist_count", "page_size")
-    )
+    """Keep the file below its limit; pages that become free are used again."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
     taken = (pages - free) * size
-    if taken > most_bytes:
-        count = connection.execute("SELECT count(*) FROM vectors").fetchone()[0]
-        excess = int(count * (1 - (1 - _SPARE) * most_bytes / taken)) + 1
-        connection.execute(
-            "DELETE FROM vectors WHERE key IN (SELECT key FROM vectors ORDER BY used, rowid LIMIT ?)",
-            (excess,),
-        )
-        connection.execute("PRAGMA incremental_vacuum").fetchall()
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+    if taken <= most_bytes:
+        return
+    (count,) = connection.execute("SELECT count(*) FROM vectors").fetchone()
+    kept = count * (1 - _SPARE) * most_bytes / taken
+    connection.execute(_DROP, (int(count - kept) + 1,))
+    connection.execute("PRAGMA incremental_vacuum").fetchall()

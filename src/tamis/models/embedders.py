@@ -1,23 +1,31 @@
-"""The embedder protocol, and the one place that turns a configured name into an embedder.
+"""The embedder protocol, and the models of a corpus, each loaded when it is first used.
 
 An embedder gives equal text an equal vector, whatever else is embedded beside it, in every
-process on one machine: the law needs that. Vectors are float32 of length one.
+process on one machine: search results must not depend on excluded files, to the last bit.
+Vectors are float32 of length one.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.configuration import NO_MODEL, check_name
+from tamis.configuration import NO_MODEL, QUICK_MODEL, check_name
+from tamis.settings import Settings
+
+if TYPE_CHECKING:
+    from tamis.models.cache import VectorCache
+    from tamis.models.rerankers import CrossEncoder
 
 Vectors = NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns text into vectors. A question and a passage are different calls: models may treat them apart."""
+    """Turns text into vectors; models may treat a question differently from a passage."""
 
     @property
     def name(self) -> str: ...
@@ -27,50 +35,111 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
     @property
     def related(self) -> tuple[float, float]:
-        """The cosine at which a passage has as likely as not to do with the question, and how sharply
-        that turns: the midpoint and the steepness of a logistic curve, measured (`docs/ranking.md`)."""
+        """Midpoint and steepness of a logistic curve from a cosine to a probability.
+
+        It is the probability that a passage has to do with the question, as measured
+        (docs/ranking.md).
+        """
 
     def embed_query(self, text: str) -> Vectors: ...
     def embed_passages(self, texts: Sequence[str]) -> Vectors: ...
 
 
-def _granite(threads: int) -> Embedder:
-    from tamis.models.granite import load
+def load_embedder(name: str, threads: int = 0) -> Embedder | None:
+    """Load the embedder of that name; None for `none`. Only its own libraries are imported."""
+    check_name(name)
+    if name == NO_MODEL:
+        return None
+    if name == "granite":
+        from tamis.models import granite
 
-    return load(threads)
+        return granite.load(threads)
+    if name == "bge":
+        from tamis.models import bge
 
-
-def _bge(threads: int) -> Embedder:
-    from tamis.models.bge import load
-
-    return load(threads)
-
-
-def _hashing(threads: int) -> Embedder:  # noqa: ARG001
+        return bge.load(threads)
     from tamis.models.hashing import HashingEmbedder
 
     return HashingEmbedder()
 
 
 def worker_threads(configured: int) -> int:
-    """How many threads embed: as many as are configured, or else one for each core that we may use."""
+    """Return the number of threads that embed; 0 stands for one per usable core."""
     if configured:
         return configured
-    return (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-_LOADERS: Final[dict[str, Callable[[int], Embedder]]] = {
-    "granite": _granite,
-    "bge": _bge,
-    "hashing": _hashing,
-}
+class LoadedModels:
+    """The embedders and the reranker of a corpus, loaded once for all threads."""
 
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self._root = root
+        self._settings = settings
+        self._embedders: dict[str, Embedder | None] = {}
+        self._cache: VectorCache | None = None
+        self._reranker: CrossEncoder | None = None
+        self._lock = threading.Lock()
 
-def load_embedder(name: str, threads: int = 0) -> Embedder | None:
-    """The embedder of that name, or None for `none`."""
-    check_name(name)
-    return None if name == NO_MODEL else _LOADERS[name](threads)
+    def configure(self, settings: Settings) -> None:
+        """Load by these settings from now on."""
+        with self._lock:
+            if settings.model != self._settings.model:
+                self._embedders = {}
+                self.close()
+            self._settings = settings
+            self._reranker = None
+
+    def close(self) -> None:
+        """Close the cache of vectors; a later use opens it again."""
+        if self._cache is not None:
+            self._cache.close()
+
+    @property
+    def fault(self) -> str:
+        """The reason why vectors are not cached; empty if they are. It costs time, no vector."""
+        if self._cache is None:
+            return ""
+        return self._cache.fault
+
+    def embedder_itself(self, name: str) -> Embedder | None:
+        """Return the model without its cache."""
+        with self._lock:
+            if name not in self._embedders:
+                threads = self._settings.model.threads
+                self._embedders[name] = load_embedder(name, threads)
+            return self._embedders[name]
+
+    def embedder(self, name: str, *, afresh: bool = False) -> Embedder | None:
+        """Return the model behind the cache of vectors, unless it is as fast as the cache.
+
+        With `afresh` the cache is written and not read, because it may hold wrong vectors.
+        """
+        model = self.embedder_itself(name)
+        megabytes = self._settings.model.cache_mb
+        if model is None or model.name == QUICK_MODEL or not megabytes:
+            return model
+        from tamis.models.cache import CachedEmbedder, VectorCache, cache_folder
+
+        with self._lock:
+            size = megabytes * 1_000_000
+            if self._cache is None or self._cache.most_bytes != size:
+                self._cache = VectorCache(cache_folder(os.environ), size)
+        threads = worker_threads(self._settings.model.threads)
+        return CachedEmbedder(model, self._cache, threads, afresh=afresh)
+
+    def rerank(
+        self, query: str, passages: Sequence[str], seconds: float
+    ) -> Sequence[float]:
+        """Score passages with the configured reranker; see `CrossEncoder.scores`."""
+        from tamis.models import rerankers
+
+        with self._lock:
+            if self._reranker is None:
+                name = self._settings.search.rerank_model
+                threads = self._settings.model.threads
+                self._reranker = rerankers.load_reranker(name, threads, self._root)
+            reranker = self._reranker
+        return reranker.scores(query, passages, seconds)

@@ -1,22 +1,20 @@
 """Transformer encoders on onnxruntime, with the tokenizers library: both live behind this file.
 
 One text at a time on our own threads. A batch would be no faster on a CPU, takes twice the
-memory, and with dynamically quantised weights makes a vector depend on its batch mates;
-onnxruntime releases the interpreter while it computes, so threads are all the parallelism
-that is needed.
+memory, and with dynamically quantised weights makes a vector depend on the rest of its batch.
+onnxruntime releases the interpreter while it computes, so threads suffice.
 
-The library would count its uses and send them to its maker: that is turned off before it is imported,
-which is the only moment at which it listens.
+onnxruntime reports its uses to its maker unless that is turned off before it is imported.
 """
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +28,15 @@ import onnxruntime
 
 Array = NDArray[Any]
 
-
-class Forward(Protocol):
-    """Token ids in, one unit vector out."""
-
-    def __call__(self, session: Any, ids: Array) -> Vectors: ...
+_INSTALL: Final = (
+    'run: pip install --force-reinstall "tamis[bge]"; '
+    "or use --model none for words only"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A tokenizer, a session and the way to run one text through both."""
+    """An embedder: a tokenizer, a session, and a function that runs token ids through it."""
 
     name: str
     fingerprint: str
@@ -47,7 +44,7 @@ class Encoder:
     related: tuple[float, float]
     session: Any
     tokenizer: Any
-    forward: Forward
+    forward: Callable[[Any, Array], Vectors]
     threads: int
     query_prefix: str = ""
 
@@ -68,16 +65,16 @@ class Encoder:
 
 
 def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> Any:
-    """A single-threaded session over a graph, with weights handed in by name where it declares them."""
+    """Open a single-threaded session over a graph, with weights for the names it declares."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     if weights:
-        values = [
-            onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(w))
-            for w in weights.values()
-        ]
+        values = []
+        for array in weights.values():
+            whole = np.ascontiguousarray(array)
+            values.append(onnxruntime.OrtValue.ortvalue_from_numpy(whole))
         options.add_external_initializers(list(weights), values)
     return onnxruntime.InferenceSession(
         graph, options, providers=["CPUExecutionProvider"]
@@ -85,7 +82,7 @@ def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> An
 
 
 def open_tokenizer(definition: bytes, longest: int | None) -> Any:
-    """A tokenizer that never pads, and cuts at `longest` tokens; None leaves all of them."""
+    """Make a tokenizer that never pads and cuts texts at `longest` tokens (None: never)."""
     tokenizer = Tokenizer.from_str(definition.decode("utf-8"))
     tokenizer.no_padding()
     if longest is None:
@@ -96,27 +93,23 @@ def open_tokenizer(definition: bytes, longest: int | None) -> Any:
 
 
 def stop_sign() -> Any:
-    """Handed to `session.run`, it breaks the run off within a few milliseconds of `terminate = True`."""
+    """Make options for `session.run` that end it within milliseconds of `terminate = True`."""
     return onnxruntime.RunOptions()
 
 
-_INSTALL: Final = 'run: pip install --force-reinstall "tamis[bge]"; or use --model none for words only'
-
-
 def carried_file(package: str, path: str, sha256: str, hint: str = _INSTALL) -> bytes:
-    """A model file that an installed package carries, after checking that it is the one we know."""
+    """Read a model file of an installed package; raise ModelFault unless its hash is known."""
     try:
         file = Path(str(distribution(package).locate_file(path)))
         data = file.read_bytes()
     except (PackageNotFoundError, OSError) as error:
-        raise ModelFault(
-            f"the model file {path} of the package {package} is not there",
-            hint=hint,
-        ) from error
+        message = f"the model file {path} of the package {package} is not there"
+        raise ModelFault(message, hint=hint) from error
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise ModelFault(
-            f"{file} is not the model we know: sha256 {found[:16]}..., expected {sha256[:16]}...",
+            f"{file} is not the model we know: "
+            f"sha256 {found[:16]}..., expected {sha256[:16]}...",
             hint=f"run: pip install --force-reinstall {package}",
         )
     return data

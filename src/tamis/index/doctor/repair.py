@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import dead_documents, file_of, pack_dead, sweep
 from tamis.index.vocabulary import make_if_used
 from tamis.model import INDEX_FOLDER, Finding, Repair
-from tamis.models.loading import LoadedModels
+from tamis.models.embedders import LoadedModels
 from tamis.progress import Progress
 from tamis.settings import Settings
 
@@ -103,7 +104,7 @@ def _repair(
     if kinds - {"protect"}:
         load = models.embedder
         if "reembed" in kinds:
-            load = models.embedder_afresh
+            load = partial(models.embedder, afresh=True)
         done = build(root, Reader(directory), settings, load, progress)
         make_if_used(directory, settings, models.embedder, progress)
         yield f"brought the index up to date: {done.indexed} documents written"
