@@ -1,6 +1,5 @@
-"""From a file's text to a document: its title, what it says about itself, and its chunks."""
+"""Make a document of a file's text: title, front matter, passages and links."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tamis.ingest.code.chunks import code_parts
@@ -25,98 +24,69 @@ from tamis.text.languages import (
 )
 from tamis.text.words import tag_name
 
-# Raise whenever the same file would give other chunks: an index made before is then out of date.
+# Raise whenever the same file would give other passages: older indexes are then out of date.
 PARSER_VERSION = 5
 
 
 def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
-    """The document, and a warning (mostly empty)."""
-    kind = extension(source.path)
+    """Return the document and a warning, which is mostly empty."""
+    path = source.path
+    text = source.text
+    kind = extension(path)
+    front = FrontMatter(title=file_name(path))
+    outline = Outline()
+    warning = ""
+    found: Passages | None = None
     if kind in MARKDOWN:
-        return _markdown(source, sizes)
-    if kind == ".rst":
-        return _rst(source, sizes), source.warning
-    if kind == ".ipynb":
-        return _notebook(source, sizes)
-    if kind in CODE_LANGUAGE or kind in DATA_LANGUAGE:
-        return _structured(source, sizes)
-    return _windows(source, sizes), source.warning
-
-
-def _structured(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
-    """Code by its definitions, data by its keys; in windows, where that cannot be."""
-    if extension(source.path) in DATA_LANGUAGE:
-        found, warning = data_parts(source.path, source.text, sizes), ""
-    else:
-        read, warning = code_parts(source.path, source.text, sizes)
-        found = read or window_passages(source.path, source.text, sizes)
-    return _named(source, found), source.warning or warning
-
-
-def _markdown(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
-    front, start, warning = front_matter(source.text)
-    outline = markdown_outline(source.text, start, sizes.smallest)
-    found = passages(source.text, outline, sizes, start=start)
-    return _document(source, outline, found, front), source.warning or warning
-
-
-def _rst(source: Source, sizes: ChunkingSettings) -> Document:
-    outline = rst_outline(source.text)
-    return _document(
-        source, outline, passages(source.text, outline, sizes), FrontMatter()
-    )
-
-
-def _notebook(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
-    try:
-        book = read_notebook(source.text)
-    except ValueError as error:
-        return _windows(
-            source, sizes
-        ), source.warning or f"no notebook, read as text: {error}"
-    found, outline = notebook_passages(book, sizes)
-    return _document(
-        source, outline, found, FrontMatter(title=book.title)
-    ), source.warning
-
-
-def _windows(source: Source, sizes: ChunkingSettings) -> Document:
-    return _named(source, window_passages(source.path, source.text, sizes))
-
-
-def _named(source: Source, found: Passages) -> Document:
-    """A document whose title is its file's name."""
-    return _document(
-        source, Outline(), found, FrontMatter(title=file_name(source.path))
-    )
+        front, start, warning = front_matter(text)
+        outline = markdown_outline(text, start, sizes.smallest)
+        found = passages(text, outline, sizes, start=start)
+    elif kind == ".rst":
+        front = FrontMatter()
+        outline = rst_outline(text)
+        found = passages(text, outline, sizes)
+    elif kind == ".ipynb":
+        try:
+            book = read_notebook(text)
+        except ValueError as error:
+            warning = f"no notebook, read as text: {error}"
+        else:
+            front = FrontMatter(title=book.title)
+            found, outline = notebook_passages(book, sizes)
+    elif kind in DATA_LANGUAGE:
+        found = data_parts(path, text, sizes)
+    elif kind in CODE_LANGUAGE:
+        found, warning = code_parts(path, text, sizes)
+    if found is None:
+        found = window_passages(path, text, sizes)
+    document = _document(source, outline, found, front)
+    return document, source.warning or warning
 
 
 def window_passages(path: str, text: str, sizes: ChunkingSettings) -> Passages:
-    """Text and code in windows of whole lines; a line that is too long is cut."""
-    return passages(
-        text, Outline(), sizes, kind=chunk_type_of(path), language=language_of(path)
-    )
+    """Cut text into windows of whole lines; a line that is too long is cut."""
+    kind = chunk_type_of(path)
+    return passages(text, Outline(), sizes, kind=kind, language=language_of(path))
 
 
 def _document(
     source: Source, outline: Outline, found: Passages, front: FrontMatter
 ) -> Document:
-    title = front.title or outline.title or file_name(source.path).rsplit(".", 1)[0]
-    modified = front.modified if front.modified is not None else source.mtime_ns / 1e9
-    links = (*front_links(front), *found.links)
-    front = _with_tags(front, outline.tags) if outline.tags else front
+    title = front.title or outline.title
+    if not title:
+        title = file_name(source.path).rsplit(".", 1)[0]
+    modified = front.modified
+    if modified is None:
+        modified = source.mtime_ns / 1e9
+    if outline.tags:  # tags in the text count like those in the front matter
+        names = dict.fromkeys((*front.tags, *map(tag_name, outline.tags)))
+        front = replace(front, tags=tuple(filter(None, names)))
     return Document(
-        source.path,
-        title,
-        front,
-        modified,
-        tuple(found.chunks),
-        links,
-        tuple(found.parents),
+        path=source.path,
+        title=title,
+        front=front,
+        modified=modified,
+        chunks=tuple(found.chunks),
+        links=(*front_links(front), *found.links),
+        parents=tuple(found.parents),
     )
-
-
-def _with_tags(front: FrontMatter, tags: Iterable[str]) -> FrontMatter:
-    """The tags in the text count like those above it."""
-    names = dict.fromkeys((*front.tags, *map(tag_name, tags)))
-    return replace(front, tags=tuple(name for name in names if name))

@@ -1,7 +1,7 @@
-"""What a link says it leads to, as written. Which document that is, is not decided here.
+"""Read the targets of links as they are written.
 
-A link counts when it could lead to a document of the corpus: no other scheme or host, and not only
-an anchor in its own document.
+Links that leave the corpus are dropped: those to another scheme or host, and those that are only
+an anchor in their own document. Which document a target leads to is decided at query time.
 """
 
 import re
@@ -12,59 +12,56 @@ from tamis.model import FrontMatter, Link
 
 Target = tuple[str, str]  # a path or name, and the anchor behind it
 
-_ELSEWHERE: Final = re.compile(
-    r"[a-zA-Z][a-zA-Z0-9+.-]+:|//"
-)  # one letter is no scheme: `c:` is a disk
-_NO_NAME: Final = re.compile(
-    r"[\w+.-]+://|//|mailto:", re.IGNORECASE
-)  # a note may have a colon in its name
+# One letter is no scheme: `c:` is a disk.
+_ELSEWHERE: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
+# The name of a note may contain a colon.
+_NO_NAME: Final = re.compile(r"[\w+.-]+://|//|mailto:", re.IGNORECASE)
 _ENCODED: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _WIKI: Final = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
 
 def document_target(url: str) -> Target | None:
-    """Of a URL as Markdown has it: decoded, without its query; `./`, `../` and `/` stay as written."""
-    return None if _ELSEWHERE.match(url) else _path_target(url)
+    """Decode a Markdown URL and drop its query; `./`, `../` and `/` stay as written."""
+    if _ELSEWHERE.match(url):
+        return None
+    return _path_target(url)
 
 
 def _path_target(url: str) -> Target | None:
     path, _, anchor = url.partition("#")
-    path = _decoded(path.partition("?")[0]).strip()
-    return (path, _decoded(anchor).strip()) if path else None
+    path = path.partition("?")[0]
+    if "%" in url:
+        path = _ENCODED.sub(_decoded, path)
+        anchor = _ENCODED.sub(_decoded, anchor)
+    path = path.strip()
+    if not path:
+        return None
+    return path, anchor.strip()
 
 
-def _decoded(part: str) -> str:
-    """`a%20b` -> `a b`; bytes that are no UTF-8 become the sign for that."""
-    if "%" not in part:
-        return part
-    return _ENCODED.sub(
-        lambda found: bytes.fromhex(found[0].replace("%", "")).decode(
-            "utf-8", "replace"
-        ),
-        part,
-    )
+def _decoded(found: re.Match[str]) -> str:
+    """Decode `%20`; bytes that are no UTF-8 become the replacement character."""
+    hexadecimal = found[0].replace("%", "")
+    return bytes.fromhex(hexadecimal).decode("utf-8", "replace")
 
 
 def wiki_target(inside: str) -> Target | None:
-    """Of what stands between `[[` and `]]`: `Note#Heading|text`. In a table the bar is written `\\|`."""
-    name, _, anchor = (
-        inside.partition("|")[0].rstrip().removesuffix("\\").partition("#")
-    )
+    """Read the text between `[[` and `]]`: `Note#Heading|text`. A table writes the bar as `\\|`."""
+    name = inside.partition("|")[0].rstrip().removesuffix("\\")
+    name, _, anchor = name.partition("#")
     name = name.strip()
-    return (
-        (name, anchor.strip())
-        if name and "\n" not in inside and not _NO_NAME.match(name)
-        else None
-    )
+    if not name or "\n" in inside or _NO_NAME.match(name):
+        return None
+    return name, anchor.strip()
 
 
 def wiki_texts(text: str) -> list[str]:
-    """What stands between double brackets."""
-    return _WIKI.findall(text) if "[[" in text else []
+    """Return the texts between double brackets."""
+    return _WIKI.findall(text)
 
 
 def front_links(front: FrontMatter) -> list[Link]:
-    """The links of the whole document: what it says it is related to, and those in its other properties."""
+    """Return the links of the whole document: `related`, and wiki links in other properties."""
     related = [Link("related", *target) for target in _targets(front.related)]
     others = [Link("wikilink", *target) for target in _targets(front.links)]
     return list(dict.fromkeys(related + others))
@@ -72,15 +69,9 @@ def front_links(front: FrontMatter) -> list[Link]:
 
 def _targets(texts: Iterable[str]) -> Iterator[Target]:
     for text in texts:
-        found = wiki_texts(text)
-        targets = (
-            map(wiki_target, found)
-            if found
-            else [_related_target(text.partition("|")[0].strip())]
-        )
-        yield from (target for target in targets if target)
-
-
-def _related_target(text: str) -> Target | None:
-    """Of a path or the name of a note."""
-    return None if _NO_NAME.match(text) else _path_target(text)
+        targets = [wiki_target(inside) for inside in wiki_texts(text)]
+        if not targets:  # a path, or the name of a note
+            name = text.partition("|")[0].strip()
+            if not _NO_NAME.match(name):
+                targets = [_path_target(name)]
+        yield from filter(None, targets)
