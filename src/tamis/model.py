@@ -67,7 +67,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The section around small chunks: shown in their place, never searched itself (P13)."""
+    """The section around small chunks: shown in their place, never searched itself."""
 
     content: str
     header_path: str
@@ -89,7 +89,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What a document says about itself."""
+    """The properties that a document states about itself."""
 
     title: str = ""
     description: str = ""
@@ -118,7 +118,7 @@ class Document:
 
 
 class FileState(NamedTuple):
-    """What tells whether a file has changed since it was read."""
+    """The stamps of a file that show if it has changed since it was read."""
 
     size: int
     mtime_ns: int
@@ -138,7 +138,7 @@ Stamps = tuple[str, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the index of a root is on a server."""
+    """The place of a root's index on a server."""
 
     url: str
     collection: str
@@ -150,7 +150,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a filter may ask of a document."""
+    """The properties of a document that a filter can test."""
 
     path: str
     tags: frozenset[str] = frozenset()
@@ -190,12 +190,12 @@ class Passage:
 
     @property
     def is_code(self) -> bool:
-        """Whether the passage is source code, not prose or a code block inside prose."""
+        """True for source code; False for prose and code blocks inside prose."""
         return self.chunk_type in ("definitions", "symbols")
 
     @property
     def position(self) -> tuple[str, int]:
-        """Where it stands; what decides between equal scores."""
+        """Path and ordinal, which decide between equal scores."""
         return (self.path, self.ordinal)
 
 
@@ -241,7 +241,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Place(Plain):
-    """Where else the text of a result stands, or nearly that."""
+    """Another place with the same text as a result, or nearly the same."""
 
     path: str
     start_line: int
@@ -306,7 +306,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class IndexState(Plain):
-    """Which index answered."""
+    """The index that answered."""
 
     generation: int
     documents: int
@@ -321,7 +321,7 @@ NO_INDEX: Final = IndexState(0, 0, 0, 0, "1970-01-01T00:00:00Z")
 
 @dataclass(frozen=True, slots=True)
 class WhyNot(Plain):
-    """Why a file that somebody expected is not in an answer (or that it is)."""
+    """The reason why an expected file is not in an answer (or that it is)."""
 
     path: str
     reason: str  # shown, no such file, outside the root, ignored, skipped, not indexed, archived, filtered...
@@ -366,8 +366,8 @@ class Found:
     why_not: WhyNot | None = None
     graph_context: tuple[Related, ...] | None = None  # None: not asked for
     funnel: tuple[Step, ...] | None = None  # None: not asked for
-    expansion: tuple[str, ...] = ()  # terms that were added to the question (P1)
-    synonyms: tuple[str, ...] = ()  # and words, for the words lane (P5)
+    expansion: tuple[str, ...] = ()  # terms that were added to the question
+    synonyms: tuple[str, ...] = ()  # and words, for the words lane
 
     def to_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = (
@@ -395,7 +395,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an indexing run did. `seen` is `indexed + unchanged + skipped`, always."""
+    """The outcome of an indexing run. `seen` is `indexed + unchanged + skipped`, always."""
 
     indexed: int = 0
     unchanged: int = 0
@@ -438,7 +438,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What mends a finding: everything anew, some documents anew, rows and files of nobody removed..."""
+    """The repair of a finding: rebuild, write some documents again, remove orphans..."""
 
     kind: Literal["rebuild", "rewrite", "reembed", "sweep", "refresh", "protect"]
     documents: frozenset[str] = frozenset()  # to be written again, by path
@@ -449,7 +449,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check of an index found."""
+    """The outcome of one check of an index."""
 
     check: str
     severity: Severity
@@ -467,12 +467,12 @@ class Finding:
 
 
 def embedding_text(title: str, chunk: Chunk | Passage) -> str:
-    """What a model reads."""
+    """Return the text that a model embeds."""
     return under_trail(title, chunk.header_path, chunk.content)
 
 
 def under_trail(title: str, header_path: str, content: str) -> str:
-    """A passage below its breadcrumb, which gives it its context (P2).
+    """Put a passage below its breadcrumb, which gives it its context.
 
     It begins with the document's title, unless the headings do: half of all notes have no heading of
     their own, and code has only the name of its file.

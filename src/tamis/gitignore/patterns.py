@@ -36,7 +36,7 @@ class Pattern:
     glob: str  # what is left to match, one character a byte
 
     def matches(self, path: str, is_dir: bool) -> bool:
-        """Whether the pattern names this path, relative to the pattern's own directory."""
+        """Return True if the pattern matches a path, relative to the pattern's own directory."""
         if self.directory_only and not is_dir:
             return False
         subject = _as_bytes(path)
@@ -112,7 +112,7 @@ class PatternList:
         return index.last_match(folder, name if name.isascii() else _as_bytes(name))
 
     def selects(self, path: str) -> bool:
-        """Whether the list, read as an ignore file at the root, takes this file.
+        """Return True if the list, read as an ignore file at the root, takes this file.
 
         As in git, a selected directory takes everything below it, and no
         negated pattern brings a file below it back.
@@ -172,7 +172,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _anchoring(glob: str) -> tuple[bool, str]:
-    """Whether a slash ties the pattern to its directory, and the glob without the leading one."""
+    """Return True if a slash ties the pattern to its directory, and the glob without the leading one."""
     if "/" not in glob:
         return False, glob
     glob = glob.removeprefix("/")
@@ -202,7 +202,7 @@ def _last_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """Where to look for the last pattern that matches, without trying them all.
+    """Tables that find the last pattern that matches without trying them all.
 
     Literal names, literal paths and `*suffix` are table look-ups that hold the
     last position of each; only true globs whose literal start fits are matched.
@@ -252,7 +252,7 @@ class _Glob:
 
     @cached_property
     def piece(self) -> str:
-        """What is in every name that matches: looking for it is far cheaper than matching."""
+        """The text in every name that matches: looking for it is far cheaper than matching."""
         if "/" in self.text:  # `**/x` matches `x`, where its slash is not
             return ""
         return max(_WILD.split(self.text), key=len)
@@ -338,7 +338,7 @@ def _literal(glob: str) -> str | None:
 
 
 def _suffix(glob: str) -> str | None:
-    """What a name ends with, if that is all the glob asks (`*.py`)."""
+    """Return the end of a name, if that is all the glob asks (`*.py`)."""
     rest = glob.lstrip("*")
     return rest if rest != glob and SPECIAL.search(rest) is None else None
 

@@ -28,7 +28,7 @@ class Repository:
 
     @property
     def ignores_case(self) -> bool:
-        """Whether git matches names here whatever their case, as it does on the usual disks of macOS."""
+        """True if git ignores the case of names here, as on the usual disks of macOS."""
         users = (
             entry for file in _user_configurations() for entry in _configured(file)
         )
@@ -131,7 +131,7 @@ def _configured(path: str) -> Iterator[tuple[str, str]]:
 def _unfolded(
     path: str, depth: int, allowance: Iterator[int]
 ) -> Iterator[tuple[str, str]]:
-    """As `_configured`; the allowance is one for all, and each file takes one from it."""
+    """Yield the settings as `_configured` does; the allowance is one for all, and each file takes one from it."""
     if depth > _MAX_DEPTH or next(allowance, None) is None:
         return
     text = read_text(path, within=None).text

@@ -1,4 +1,4 @@
-"""Which files are left out of an index, and by which rule.
+"""Decide which files are left out of an index, and by which rule.
 
 Rules come in layers (`Layer`); the highest layer with a pattern that matches
 decides, negated or not, and an ignored directory ends it for everything below,
@@ -79,7 +79,7 @@ _DEFAULTS = (
 
 
 class Layer(IntEnum):
-    """Where a rule comes from, weakest first."""
+    """The origin of a rule, weakest first."""
 
     DEFAULTS = 0
     GLOBAL_EXCLUDES = 1
@@ -105,7 +105,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a path is ignored, and the rule that says so; no rule when none speaks."""
+    """The decision about a path, and the rule behind it; None if no rule matches."""
 
     ignored: bool
     rule: Rule | None
@@ -113,7 +113,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreOptions:
-    """What the user's settings say about ignoring."""
+    """The user's settings about ignoring."""
 
     default_exclusions: bool = True
     ignore_file: str = ".graphragignore"
@@ -149,7 +149,7 @@ class Rules:
         )
 
     def verdict(self, name: str, is_dir: bool) -> Verdict:
-        """Whether an entry of this directory is ignored."""
+        """Decide if an entry of this directory is ignored."""
         place = self._outer + self._inner
         strongest, deciding = _SILENT, None
         for table in self._tables:
@@ -179,7 +179,7 @@ def open_rules(root: Path, options: IgnoreOptions) -> Rules:
 
 
 def explain(root: Path, options: IgnoreOptions, path: str) -> Verdict:
-    """Whether a path (absolute, or relative to the root) is ignored: the first ignored ancestor decides.
+    """Decide if a path (absolute, or relative to the root) is ignored: the first ignored ancestor counts.
 
     A path that ends in a slash is a directory, and so is one that is a directory on disk; it
     need not exist. A path outside the root is not ignored.
@@ -230,7 +230,7 @@ _SILENT = (-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What one source gave: rules, warnings, or nothing."""
+    """The content of one source: rules, warnings, or nothing."""
 
     rules: _RuleList | None = None
     warnings: tuple[str, ...] = ()
@@ -412,7 +412,7 @@ def _names_below(root: Path, path: str) -> list[str]:
 
 
 def _is_directory(path: str) -> bool:
-    """As git sees it: a link to a directory is none."""
+    """Return True for a directory; as in git, a link to one is none."""
     return os.path.isdir(path) and not os.path.islink(path)
 
 

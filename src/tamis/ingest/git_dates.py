@@ -1,4 +1,4 @@
-"""When files were last committed, for those that git tracks and that are as they were committed.
+"""Dates of the last commit, for tracked files that are as they were committed.
 
 A checkout stamps every file with the time of the checkout; what says something about a document's
 age is its last commit. A file that has changed since, or whose commit is not found in time, keeps
@@ -57,7 +57,7 @@ _TRACKED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """What git has to say about the files of a root."""
+    """The commit dates of the files of a root."""
 
     times: Mapping[
         str, float
@@ -69,7 +69,7 @@ class Dates:
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """What git's own list of a folder's files says."""
+    """The committed files of a folder, from git's own list."""
 
     files: Mapping[
         str, tuple[str, int, int]
@@ -118,7 +118,7 @@ def commit_dates(
 def file_dates(
     unchanged: Sequence[Entry], known: Callable[[], Mapping[str, float]], before: str
 ) -> Dates:
-    """Without git: files have their own times, also those that had git's before."""
+    """Date all files by their own times, also those that had git's before."""
     return Dates({}, _moved(unchanged, known(), {}) if before else frozenset())
 
 
@@ -192,7 +192,7 @@ def _files(listing: bytes) -> Iterator[tuple[str, tuple[str, int, int]]]:
 def commit_times(
     root: Path, wanted: Mapping[str, str], seconds: float = _SECONDS
 ) -> dict[str, float] | None:
-    """When each file got the content that it has, for all that the history tells; None if it takes too long.
+    """Return when each file got its content, as far as the history goes; None if that takes too long.
 
     Newest first, so that a file that got the same content twice has the later time, and files that
     were committed lately are found at once.
@@ -233,7 +233,7 @@ def _changes(parts: Iterator[bytes]) -> Iterator[tuple[str, str, float]]:
 
 
 def _parts(pipe: IO[bytes] | None) -> Iterator[bytes]:
-    """What stands between NULs."""
+    """Yield the parts between NULs."""
     rest = b""
     for portion in _portions(pipe):
         *whole, rest = (rest + portion).split(b"\0")

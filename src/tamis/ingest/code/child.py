@@ -45,7 +45,7 @@ class Child:
         os.register_at_fork(after_in_child=self._forget)
 
     def captures(self, text: str, language: str) -> list[Capture] | None:
-        """What the language's query catches; None when there is no grammar or the child died of the text."""
+        """Return the captures; None when there is no grammar or the child died of the text."""
         if language not in GRAMMARS:
             return None
         source = text.encode("utf-8", "surrogatepass")
@@ -82,7 +82,7 @@ class Child:
         return _line(child.stdout)
 
     def _end(self) -> int:
-        """How it ended: a code, or a signal as a negative number."""
+        """End the child; return its exit code, or a signal as a negative number."""
         if (process := self._process) is None:
             return 0
         process.kill()
@@ -91,7 +91,7 @@ class Child:
         return process.returncode
 
     def _forget(self) -> None:
-        """After a fork: the child is the parent's, and so is what the pipes carry."""
+        """Let go of the child after a fork: it and its pipes belong to the parent."""
         if self._process is not None:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
@@ -101,7 +101,7 @@ class Child:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """With the packages of this process, and nothing else: no site, no environment, no current folder.
+    """Start a child with the packages of this process alone: no site, environment or current folder.
 
     Its own process group, so that Ctrl-C is for this process to answer. Pipes without a buffer, so
     that a fork never writes a second time what the parent began to write.
@@ -114,7 +114,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _packages() -> list[str]:
-    """Where packages are. The current folder is none of these places, unless it is the one that has them."""
+    """Return the folders of packages; the current folder only if no other has them."""
     try:
         here = os.getcwd()
     except OSError:  # it was removed

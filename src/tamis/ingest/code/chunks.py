@@ -5,7 +5,7 @@ path where it stands (`Client > retry`). What stands between definitions (import
 runs) is in chunks too, so no line is lost; a class that is too large for one chunk becomes its head and
 its members. A run of constants that is long enough to stand alone is `data`.
 
-With parents (P13) the chunks are cut smaller, and each has the largest definition around it that can be
+With parents the chunks are cut smaller, and each has the largest definition around it that can be
 shown whole, or the outline of its class or file.
 
 A file that mostly does not parse has no parts here: the caller takes windows of lines.
@@ -163,7 +163,7 @@ def _definitions(
     data = _Data(text, found)
 
     def upto(end: int, scope: tuple[str, ...], *names: str) -> Iterator[Section]:
-        """From the last section to the end of the line that `end` ends in."""
+        """Yield the section from the last one to the end of the line of `end`."""
         nonlocal place
         if end > place:
             begin, place = place, (text.find("\n", end - 1) + 1) or len(text)
@@ -193,7 +193,7 @@ def _definitions(
 
 
 def _holds_next(found: Sequence[Symbol], number: int) -> bool:
-    """Whether the next symbol lies in this one; another name of the same declaration does not."""
+    """Return True if the next symbol lies in this one; another name of it does not count."""
     if number + 1 == len(found):
         return False
     this, following = found[number], found[number + 1]
@@ -201,7 +201,7 @@ def _holds_next(found: Sequence[Symbol], number: int) -> bool:
 
 
 class _Data:
-    """Where the text is nothing but constants, and what is said about them."""
+    """The parts of a text that are nothing but constants and their comments."""
 
     def __init__(self, text: str, found: Reading) -> None:
         self._text = text
@@ -313,7 +313,7 @@ def _heads(around: Sequence[Symbol], size: int, room: int) -> list[str]:
 def code_parents(
     name: str, text: str, defined: Sequence[Symbol], spans: Sequence[Span], size: int
 ) -> tuple[list[int | None], list[Parent]]:
-    """Which parent each of the spans has (in their order), and the parents, each of them once."""
+    """Return the number of each span's parent, and the parents, each of them once."""
     lines, starts = Lines(text), [symbol.start for symbol in defined]
     file = next(trimmed(text, (0, len(text))), (0, 0))
 

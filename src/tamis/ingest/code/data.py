@@ -67,7 +67,7 @@ def data_parts(path: str, text: str, sizes: ChunkingSettings) -> Passages:
 
 
 def _sections(text: str, heads: Iterable[Mark]) -> Iterator[Section]:
-    """From each head to the next; comments right above a head are its own."""
+    """Yield the part from each head to the next; comments right above a head are its own."""
     place, about = 0, Section(0, 0, data=True)
     for start, name in heads:
         begin = max(place, _with_comments(text, place, start))
@@ -79,7 +79,7 @@ def _sections(text: str, heads: Iterable[Mark]) -> Iterator[Section]:
 
 
 def _with_comments(text: str, lowest: int, place: int) -> int:
-    """Where the lines of comment begin that stand right above a place."""
+    """Return the start of the comment lines right above a place."""
     start = text.rfind("\n", lowest, place) + 1 or lowest
     while start > lowest:
         above = text.rfind("\n", lowest, start - 1) + 1 or lowest
@@ -130,7 +130,7 @@ def _sql_names(text: str) -> Iterator[Mark]:
 
 
 def _statements(text: str) -> Iterator[int]:
-    """Where each statement begins. One that makes a routine ends where its outermost block does."""
+    """Yield the start of each statement. One that makes a routine ends where its outermost block does."""
     start, depth = _SQL_SPACE.match(text).end(), 0  # type: ignore[union-attr]
     routine = _is_routine(text, start)
     if start < len(text):

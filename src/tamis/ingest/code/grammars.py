@@ -354,7 +354,7 @@ GRAMMARS: Final[dict[str, Grammar]] = {
 
 
 def captures(source: bytes, language: str) -> list[Capture]:
-    """What the language's query catches in UTF-8 source, in the order of the text, outer before inner."""
+    """Return the captures of UTF-8 source, in the order of the text, outer before inner."""
     from tree_sitter import Parser, QueryCursor
 
     grammar, query = _loaded(language)
@@ -419,7 +419,7 @@ def _name(node: "Node") -> "Node":
 
 
 def _body(node: "Node", name: "Node") -> int:
-    """Where the body of a definition begins, or a comment before it. Its end, if it has none.
+    """Return the start of a definition's body, or of a comment before it; its end if it has none.
 
     Of a variable whose value is a function or a class, the body of that.
     """
@@ -445,7 +445,7 @@ def _body(node: "Node", name: "Node") -> int:
 
 
 def _characters(source: bytes, places: Iterable[int]) -> dict[int, int]:
-    """Which character each of these places in UTF-8 is."""
+    """Map places in UTF-8 to characters."""
     known, before, count = {}, 0, 0
     for place in sorted(places):
         count += len(source[before:place].translate(None, _CONTINUATION))
@@ -479,7 +479,7 @@ def serve(requests: IO[bytes], answers: IO[bytes], patience: float) -> None:
 
 
 def _is_installed(language: str) -> bool:
-    """Whether a language has its grammar, which is loaded then."""
+    """Load the grammar of a language; return False if it is not installed."""
     try:
         _loaded(language)
     except ImportError:

@@ -1,4 +1,4 @@
-r"""What an import statement refers to, as a path that other files can be compared with.
+r"""Targets of import statements, as paths that other files can be compared with.
 
 A target that is known from the file's own place begins with `/` and counts from the root: `./x` in
 `src/a.ts` is `/src/x`. Others are the end of a path, without an extension where the language writes
@@ -34,7 +34,7 @@ _TREE: Final = re.compile(r"\bas\s+\w+|=>\s*\w+|[{},]|[\w*]+")
 
 
 def import_targets(path: str, statement: str, language: str) -> list[str]:
-    """What a statement of the file at `path` refers to, in its order, none twice."""
+    """Return the targets of a statement of the file at `path`, in order, none twice."""
     found = _READERS[language](path, statement) if language in _READERS else iter(())
     targets: dict[str, None] = {}
     for target in found:

@@ -1,4 +1,4 @@
-"""What a source file defines: its functions, methods, classes and constants, with where they stand.
+"""Definitions of a source file: functions, methods, classes and constants, with their places.
 
 `grammars` says what a definition is, `child` asks it where it can do no harm;
 this makes symbols of the answer: the name with the names around it, the comment and the decorators that
@@ -79,7 +79,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a grammar made of a text, in the order of the text."""
+    """The result of parsing a text, in the order of the text."""
 
     symbols: tuple[Symbol, ...]  # outer before inner
     comments: tuple[
@@ -97,7 +97,7 @@ class _Open:
 
 
 def reading(text: str, language: str) -> Reading | None:
-    """None when there is no grammar for the language, and when the text does not parse.
+    """Parse source; None if there is no grammar for the language or the text does not parse.
 
     Besides the languages of `tamis.text.languages` there is `tsx`, for TypeScript with elements in it.
     """
@@ -112,7 +112,7 @@ def reading(text: str, language: str) -> Reading | None:
 
 
 def symbols(text: str, language: str) -> list[Symbol] | None:
-    """What the text defines, constants left out; None as for `reading`."""
+    """Return the definitions without constants; None as for `reading`."""
     found = reading(text, language)
     return (
         None
@@ -215,7 +215,7 @@ class _Layout:
         return self._starts[self.line(place)]
 
     def with_above(self, place: int) -> int:
-        """Where the comments and attributes begin that stand right above a place."""
+        """Return the start of the comments and attributes right above a place."""
         while (
             self._begins_line(place)
             and (line := self._line_above(place)) in self._above
@@ -241,7 +241,7 @@ class _Layout:
 
 
 def _with_wraps(capture: Capture, wraps: Sequence[Capture]) -> int:
-    """Where a definition begins with what is around it, which ends with it or with a semicolon after it."""
+    """Return the start of a definition with its wraps, which end with it or one semicolon later."""
     return min(
         (wrap.start for wrap in wraps if 0 <= wrap.end - capture.end <= 1),
         default=capture.start,
@@ -311,7 +311,7 @@ def _without_arguments(name: str) -> str:
 
 
 def _signature(text: str, capture: Capture, start: int) -> str:
-    """From the start of its line to its body, or to the first brace: `def retry(self, n: int) -> bool`."""
+    """Return the text up to the body or the first brace: `def retry(self, n: int) -> bool`."""
     if (
         capture.kind == CONSTANT
     ):  # of which one declaration may have thousands, and no outline shows it

@@ -1,4 +1,4 @@
-"""Front matter: what a document says about itself, in YAML, TOML or JSON at its top. PyYAML lives here.
+"""Front matter: a document's properties, in YAML, TOML or JSON at its top. PyYAML lives here.
 
 The block is data from a stranger. YAML aliases are refused (they are how a small block becomes a
 huge one) and so is deep nesting (which the parsers take onto the stack), values are taken only

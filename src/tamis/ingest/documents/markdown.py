@@ -194,7 +194,7 @@ _SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH
 
 
 def _outer_blocks(body: str) -> Iterator[int]:
-    """Where they begin, in bytes."""
+    """Yield the places, in bytes, where they begin."""
     events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
         body, options=_SHOWN, merge_text=True
     )
@@ -211,7 +211,7 @@ def _outer_blocks(body: str) -> Iterator[int]:
 
 
 def _outline(body: str, scan: _Scan, shift: int) -> Outline:
-    """What was seen, `shift` characters further on."""
+    """Make the outline of a scan, `shift` characters further on."""
     place = _characters(body, scan)
     lines = _WholeLines(body, shift)
     return Outline(
@@ -240,7 +240,7 @@ def _outline(body: str, scan: _Scan, shift: int) -> Outline:
 
 
 def _characters(body: str, scan: _Scan) -> Callable[[int], int]:
-    """From bytes to characters, for the places of a scan."""
+    """Return a function from bytes to characters, for the places of a scan."""
     if body.isascii():
         return int
     data, found = body.encode(), {}
@@ -296,7 +296,7 @@ class _WholeLines:
 
 
 def _language(info: str) -> str | None:
-    """Of what stands behind a fence: `py`, `{.python}`, `js title="x"`."""
+    """Read the language behind a fence: `py`, `{.python}`, `js title="x"`."""
     name = _INFO.search(info)
     return language_named(name[0]) if name else None
 

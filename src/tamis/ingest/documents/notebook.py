@@ -127,7 +127,7 @@ def _line_starts(text: str) -> list[int]:
 
 
 def _places(text: str) -> list[list[int]]:
-    """For each cell the lines on which the strings of its source begin."""
+    """Return the lines on which the strings of each cell's source begin."""
     found: list[list[int]] = []
     keys: list[str] = []  # of the objects and lists around, the one that was read last
     lines = Lines(text)

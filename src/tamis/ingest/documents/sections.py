@@ -1,4 +1,4 @@
-"""From what a reader of some format saw in a text to passages: sections joined, cut, and numbered.
+"""Make passages of a text and its outline: join, cut and number sections.
 
 A reader (Markdown, reStructuredText, notebooks, none for plain text) tells an `Outline`: places in the
 text, nothing about sizes. Everything about sizes is here, once for all formats: short sections join,
@@ -43,7 +43,7 @@ class Lines:
 
 
 def whole_blocks(blocks: Iterable[Span], max_chars: int) -> list[Span]:
-    """Of blocks within blocks, outer ones first: the outermost that fit, and innermost that do not.
+    """Select from nested blocks, outer first: the outermost that fit, the innermost that do not.
 
     So a list that fits stays whole; of one that does not, each item that fits does. What is too long
     and has nothing inside is kept too: a piece had better end before it than a little way into it.
@@ -91,7 +91,7 @@ def trimmed(text: str, span: Span) -> Iterator[Span]:
 
 
 def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
-    """Where to end a piece: before a block that would be broken, else after a paragraph, a line, a word."""
+    """Return the end of a piece: before a block, else after a paragraph, a line or a word."""
     inside = whole[_first_from(whole, start) : _first_from(whole, limit)]
     if inside and inside[-1][1] > limit and inside[-1][0] > start:
         begin, end = inside[-1]
@@ -102,7 +102,7 @@ def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
 
 
 def _first_from(whole: Sequence[Span], place: int) -> int:
-    """Which of the spans is the first that begins at the place or after it."""
+    """Return the number of the first span that begins at the place or after it."""
     return bisect_left(whole, (place, place))
 
 
@@ -118,7 +118,7 @@ def _natural_cut(text: str, start: int, limit: int) -> int:
 def _overlap_start(
     text: str, start: int, cut: int, sizes: ChunkingSettings, whole: Sequence[Span]
 ) -> int:
-    """Where the next piece begins: at the start of a line or word, at most `overlap_chars` before the cut.
+    """Return the start of the next piece: a line or word, at most `overlap_chars` before the cut.
 
     At the cut itself where a block follows that would not fit with the overlap.
     """
@@ -188,7 +188,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is where in a text. All in the order of the text; a block before the blocks inside it."""
+    """The parts of a text, in its order; a block comes before the blocks inside it."""
 
     headings: Sequence[Heading] = ()
     blocks: Sequence[
@@ -392,7 +392,7 @@ class _Cutter:
     def pieces(
         self, part: Sequence[Section], sections: Sequence[Section], parent: int | None
     ) -> Iterator[_Piece]:
-        """What becomes of a part of the text: its prose, and the code in it."""
+        """Yield the pieces of a part of the text: its prose, then the code in it."""
         codes = _codes_of(part, self._outline.codes)
         prose = _without(self._text, part, [code for code in codes if code.apart])
         alone = {code.outer for code in codes if _says_all(self._text, code)}
@@ -418,7 +418,7 @@ class _Cutter:
 
 
 def _says_all(text: str, code: Code) -> bool:
-    """Whether the code and its language are all there is: no title, no caption, no lines to highlight."""
+    """Return True if there is no title, caption or option beside the code and its language."""
     if not text[slice(*code.inner)].strip():
         return False
     words = _MARKING_WORD.findall(text, code.outer[0], code.inner[0])
