@@ -1,1 +1,1 @@
-"""From files to documents: walk, read, parse."""
+"""Files to documents: walk, read, parse."""

@@ -1,4 +1,4 @@
-"""Reading a file: bytes to text, or the reason why not."""
+"""Read a file: bytes to text, or the reason why not."""
 
 import codecs
 import os
@@ -48,44 +48,43 @@ class Source:
 
 
 def read(entry: Entry, max_bytes: int) -> Source | Skipped:
+    """Read a file that the walk found, or say why it is left out."""
+    path = entry.path
     if entry.size > max_bytes:
-        return _too_large(entry.path, entry.size, max_bytes)
+        return _too_large(path, entry.size, max_bytes)
     try:
         read_ns = time.time_ns()
         data, status = _bytes(entry, max_bytes)
     except OSError as error:
         folder = os.path.dirname(entry.file)
-        if os.path.realpath(folder) != folder:  # it has become a link
-            real = os.path.realpath(entry.file)
-            return Skipped(
-                entry.path, "outside the root", f"now a link to {shown(real)}"
-            )
-        return Skipped(entry.path, "unreadable", error.strerror or str(error))
+        if os.path.realpath(folder) == folder:
+            return Skipped(path, "unreadable", error.strerror or str(error))
+        real = shown(os.path.realpath(entry.file))
+        return Skipped(path, "outside the root", f"now a link to {real}")
     if len(data) > max_bytes:  # it grew since the walk saw it
-        return _too_large(entry.path, len(data), max_bytes)
+        return _too_large(path, len(data), max_bytes)
     decoded = decode(data)
     if decoded is None:
-        return Skipped(entry.path, "binary")
+        return Skipped(path, "binary")
     text, warning = decoded
     _, modified, changed, number = stamps(status)
     return Source(
-        entry.path,
-        text,
-        content_hash(data),
-        len(data),
-        modified,
-        changed,
-        number,
-        read_ns,
-        warning,
+        path=path,
+        text=text,
+        hash=content_hash(data),
+        size=len(data),
+        mtime_ns=modified,
+        ctime_ns=changed,
+        inode=number,
+        read_ns=read_ns,
+        warning=warning,
     )
 
 
 def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """The file's bytes. It, or a folder above it, may be a link or a pipe by now: then it is not read."""
-    with os.fdopen(
-        _opened(entry.file.removesuffix(f"/{entry.path}") or "/", entry.path), "rb"
-    ) as source:
+    """Read the file's bytes, unless it or a folder above it has become a link or a pipe."""
+    root = entry.file.removesuffix(f"/{entry.path}") or "/"
+    with os.fdopen(_opened(root, entry.path), "rb") as source:
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError("no longer a regular file")
@@ -94,7 +93,7 @@ def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
 
 
 def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
-    """The text of a file below a root, as it is now. No part of the path is followed if it is a link."""
+    """Read a file below a root as it is now; no part of the path may be a link."""
     try:
         handle = _opened(str(root), path)
     except OSError as error:
@@ -106,11 +105,13 @@ def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
         if status.st_size > max_bytes:
             return _too_large(path, status.st_size, max_bytes)
         decoded = decode(source.read(max_bytes))
-    return Skipped(path, "binary") if decoded is None else decoded[0]
+    if decoded is None:
+        return Skipped(path, "binary")
+    return decoded[0]
 
 
 def _opened(root: str, path: str) -> int:
-    """A file below a root, opened folder by folder: whoever swaps one for a link meanwhile gains nothing."""
+    """Open a file folder by folder, so that swapping one for a link meanwhile does not help."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     folder = os.open(root, flags | os.O_DIRECTORY)
     try:
@@ -131,57 +132,49 @@ def _too_large(path: str, size: int, max_bytes: int) -> Skipped:
 
 
 def decode(data: bytes) -> tuple[str, str] | None:
-    """Text and a warning (mostly empty), or None for binary data."""
+    """Return the text and a warning (mostly empty), or None for binary data."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
-            return _marked(data[len(mark) :], encoding)
-    if b"\0" in data[:_SNIFFED] or _is_noise(data[:_SNIFFED]):
+            return _decode_marked(data[len(mark) :], encoding)
+    start = data[:_SNIFFED]
+    controls = len(start) - len(start.translate(None, _CONTROLS))
+    if b"\0" in start or controls > _MOST_CONTROLS * len(start):
         return None
+    warning = ""
     try:
-        return _lines(data.decode("utf-8")), ""
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return _damaged(data, error)
+        # Either UTF-8 with a broken spot or an old 8-bit encoding: the more frequent one wins.
+        text = data.decode("utf-8", "replace")
+        broken = text.count("\ufffd")
+        good = sum(character > "\x7f" for character in text) - broken
+        if good >= broken:
+            line = data.count(b"\n", 0, error.start) + 1
+            warning = f"invalid UTF-8 in line {line}; {broken} places replaced"
+        else:
+            text = data.decode("cp1252", "replace")
+            warning = "not UTF-8; read as Windows-1252"
+    return _with_newlines(text), warning
 
 
-def _is_noise(start: bytes) -> bool:
-    return len(start) - len(start.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(
-        start
-    )
-
-
-def _damaged(data: bytes, error: UnicodeDecodeError) -> tuple[str, str]:
-    """Mostly UTF-8 with a broken spot, or an old 8-bit encoding? Whichever the bytes speak for."""
-    text = data.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    good = sum(1 for character in text if character > "\x7f") - broken
-    if good >= broken:
-        line = data.count(b"\n", 0, error.start) + 1
-        return _lines(text), f"invalid UTF-8 in line {line}; {broken} places replaced"
-    return _lines(data.decode("cp1252", "replace")), "not UTF-8; read as Windows-1252"
-
-
-def _marked(data: bytes, encoding: str) -> tuple[str, str] | None:
-    """As `decode`: a mark may also be the first bytes of data that happen to look like one."""
-    text, broken = _replacing(data, encoding)
+def _decode_marked(data: bytes, encoding: str) -> tuple[str, str] | None:
+    """Decode data behind a byte order mark, which may also be the first bytes of binary data."""
+    warning = ""
+    broken = 0
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        broken = text.count("\ufffd")
+        warning = f"invalid {encoding.upper()}; {broken} places replaced"
     start = text[:_SNIFFED]
     noise = len(start) - len(start.translate(_CONTROL_CHARACTERS))
     if broken:
         noise += start.count("\ufffd")
     if noise > _MOST_BROKEN * len(start):
         return None
-    return _lines(
-        text
-    ), f"invalid {encoding.upper()}; {broken} places replaced" if broken else ""
+    return _with_newlines(text), warning
 
 
-def _replacing(data: bytes, encoding: str) -> tuple[str, int]:
-    """The text, and how many characters of it stand for something that is none."""
-    try:
-        return data.decode(encoding), 0
-    except UnicodeDecodeError:
-        text = data.decode(encoding, "replace")
-        return text, text.count("\ufffd")
-
-
-def _lines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+def _with_newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,4 +1,4 @@
-"""Walking a root: every entry is either a file to read or a `Skipped` value with its reason.
+"""Walk a root: every entry is either a file to read or a `Skipped` value with its reason.
 
 The walk never leaves the root and never follows a symbolic link: a link to something inside the
 root would only show it twice, a link to something outside would leave. So loops cannot happen.
@@ -34,41 +34,35 @@ class Entry(NamedTuple):
 
 
 def checked_root(path: str | os.PathLike[str]) -> Path:
-    """The folder itself, without symbolic links, or a fault that says what is wrong with it."""
+    """Return the folder without symbolic links, or raise a fault that says what is wrong with it."""
     if not os.fspath(path):
         raise BadFolder(
             "no folder was given", hint="give the folder to search; . is this one"
         )
-    given = Path(
-        os.path.expanduser(path)
-    )  # a `~name` that is nobody's stays as it is, and does not exist
+    # A `~name` without such a user stays as it is, and does not exist.
+    given = Path(os.path.expanduser(path))
     try:
-        root = _folder(given)
+        if not given.exists():
+            raise BadFolder(f"{given} does not exist", hint="give the folder to search")
+        if not given.is_dir():
+            hint = f"give its folder: {given.parent}"
+            raise BadFolder(f"{given} is a file", hint=hint)
+        if not os.access(given, os.R_OK | os.X_OK):
+            raise BadFolder(
+                f"{given} cannot be read: permission denied",
+                hint="check its permissions",
+            )
+        root = given.resolve()
     except OSError as error:
-        why = (
-            "permission denied"
-            if isinstance(error, PermissionError)
-            else error.strerror or str(error)
-        )
+        why = error.strerror or str(error)
+        if isinstance(error, PermissionError):
+            why = "permission denied"
         hint = "check its permissions, and those of the folders above it"
         raise BadFolder(f"{given} cannot be reached: {why}", hint=hint) from error
     if not _storable(str(root)):
-        raise BadFolder(
-            f"{shown(str(root))} is no valid UTF-8", hint="rename the folder"
-        )
+        name = shown(str(root))
+        raise BadFolder(f"{name} is no valid UTF-8", hint="rename the folder")
     return root
-
-
-def _folder(given: Path) -> Path:
-    if not given.exists():
-        raise BadFolder(f"{given} does not exist", hint="give the folder to search")
-    if not given.is_dir():
-        raise BadFolder(f"{given} is a file", hint=f"give its folder: {given.parent}")
-    if not os.access(given, os.R_OK | os.X_OK):
-        raise BadFolder(
-            f"{given} cannot be read: permission denied", hint="check its permissions"
-        )
-    return given.resolve()
 
 
 def walk(
@@ -166,65 +160,53 @@ def _visit(
         if not path.isascii() and not _storable(path):
             return Skipped(shown(path), "unreadable", "its name is not valid UTF-8")
         if is_folder:
-            return _opened(
-                entry.path, f"{path}/", _entered(folder.rules, entry.name, warn)
-            )
+            inner = folder.rules.enter(entry.name)
+            for message in inner.warnings[len(folder.rules.warnings) :]:
+                warn(message)
+            return _opened(entry.path, f"{path}/", inner)
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
             return Entry(path, entry.path, *stamps(status))
-        return _irregular(root, entry, path, status)
+        if stat.S_ISLNK(status.st_mode):
+            return _link(root, entry, path)
+        return Skipped(path, "not a regular file")
     except OSError as error:  # it vanished, or its folder may be listed but not entered
         return Skipped(shown(path), "unreadable", error.strerror or str(error))
 
 
-def _entered(rules: Rules, name: str, warn: Callable[[str], None]) -> Rules:
-    inner = rules.enter(name)
-    for message in inner.warnings[len(rules.warnings) :]:
-        warn(message)
-    return inner
-
-
-def _irregular(
-    root: Path, entry: os.DirEntry[str], path: str, status: os.stat_result
-) -> Skipped:
-    if stat.S_ISLNK(status.st_mode):
-        return _link(root, entry, path)
-    return Skipped(path, "not a regular file")
-
-
 def stamps(status: os.stat_result) -> tuple[int, int, int, int]:
-    """A file's size, its two times and its number, as the store can hold them.
+    """Return a file's size, its two times and its number, as the store can hold them.
 
     A file may say that it is of the year 9999, or of 1600, and some file systems number them with 64 bits.
     """
-    modified, changed, number = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-    within = -_FARTHEST <= modified <= _FARTHEST and -_FARTHEST <= changed <= _FARTHEST
-    if not within or number > _FARTHEST:
-        modified, changed = (
-            max(-_FARTHEST, min(time, _FARTHEST)) for time in (modified, changed)
-        )
+    modified = max(-_FARTHEST, min(status.st_mtime_ns, _FARTHEST))
+    changed = max(-_FARTHEST, min(status.st_ctime_ns, _FARTHEST))
+    number = status.st_ino
+    if number > _FARTHEST:
         number &= _FARTHEST
     return status.st_size, modified, changed, number
 
 
 def _link(root: Path, entry: os.DirEntry[str], path: str) -> Skipped:
     target = os.path.realpath(entry.path)
-    if target == str(root) or target.startswith(f"{root}{os.sep}"):
-        inside = os.path.relpath(target, root)
-        if not os.path.exists(target):
-            return Skipped(path, "link", f"to {shown(inside)}, which is not there")
-        return Skipped(
-            path, "link", f"to {shown(inside)}, which is indexed under its own path"
-        )
-    return Skipped(path, "outside the root", f"a link to {shown(target)}")
+    if target != str(root) and not target.startswith(f"{root}{os.sep}"):
+        return Skipped(path, "outside the root", f"a link to {shown(target)}")
+    inside = shown(os.path.relpath(target, root))
+    if os.path.exists(target):
+        detail = f"to {inside}, which is indexed under its own path"
+    else:
+        detail = f"to {inside}, which is not there"
+    return Skipped(path, "link", detail)
 
 
 def describe(verdict: Verdict) -> str:
-    """`node_modules/ (defaults)` or `*.log (docs/.gitignore:3)`."""
+    """Name the rule behind a verdict: `node_modules/ (defaults)` or `*.log (docs/.gitignore:3)`."""
     rule = verdict.rule
     if rule is None:
         return ""
-    place = f"{rule.source}:{rule.line}" if rule.line else rule.source
+    place = rule.source
+    if rule.line:
+        place = f"{place}:{rule.line}"
     return f"{rule.pattern} ({place})"
 
 
@@ -237,5 +219,5 @@ def _storable(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as text that can be stored and printed, whatever bytes it is made of."""
+    """Return a path as text that can be stored and printed, whatever bytes it is made of."""
     return path.encode("utf-8", "backslashreplace").decode("utf-8")
