@@ -97,22 +97,21 @@ def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
         begin, end = inside[-1]
         if end - begin <= limit - start or begin - start >= (limit - start) // 4:
             return begin
-    cut = _natural_cut(text, start, limit)
-    return next((end for begin, end in inside if begin < cut < end <= limit), cut)
+    cut = limit
+    for mark in ("\n\n", "\n", " "):
+        at = text.rfind(mark, (start + limit) // 2, limit)
+        if at > start:
+            cut = at + len(mark)
+            break
+    for begin, end in inside:
+        if begin < cut < end <= limit:
+            return end
+    return cut
 
 
 def _first_from(whole: Sequence[Span], place: int) -> int:
     """Return the number of the first span that begins at the place or after it."""
     return bisect_left(whole, (place, place))
-
-
-def _natural_cut(text: str, start: int, limit: int) -> int:
-    half = (start + limit) // 2
-    for mark in ("\n\n", "\n", " "):
-        at = text.rfind(mark, half, limit)
-        if at > start:
-            return at + len(mark)
-    return limit
 
 
 def _overlap_start(
@@ -122,28 +121,23 @@ def _overlap_start(
 
     At the cut itself where a block follows that would not fit with the overlap.
     """
-    earliest = cut - sizes.overlap_chars
-    if sizes.overlap_chars == 0 or earliest <= start or _needs_room(cut, sizes, whole):
+    overlap = sizes.overlap_chars
+    earliest = cut - overlap
+    if overlap == 0 or earliest <= start:
         return cut
+    following = _first_from(whole, cut)
+    if following < len(whole):
+        begin, end = whole[following]
+        latest = cut + sizes.max_chars
+        if begin < cut + overlap and latest - overlap < end <= latest:
+            return cut
     line = text.find("\n", earliest, cut)
     if 0 <= line < cut - 1:
         return _outside(line + 1, cut, sizes.max_chars, whole)
     space = _SPACE.search(text, earliest, cut)
-    return (
-        _outside(space.end(), cut, sizes.max_chars, whole)
-        if space and space.end() < cut
-        else cut
-    )
-
-
-def _needs_room(cut: int, sizes: ChunkingSettings, whole: Sequence[Span]) -> bool:
-    following = whole[(first := _first_from(whole, cut)) : first + 1]
-    latest = cut + sizes.max_chars
-    return any(
-        begin < cut + sizes.overlap_chars
-        and latest - sizes.overlap_chars < end <= latest
-        for begin, end in following
-    )
+    if space and space.end() < cut:
+        return _outside(space.end(), cut, sizes.max_chars, whole)
+    return cut
 
 
 def _outside(place: int, cut: int, max_chars: int, whole: Sequence[Span]) -> int:
@@ -266,30 +260,29 @@ def passages(
             key=_IN_ORDER,
         )
     lines = Lines(text)
-    chunks = [
-        _chunk(text, lines, at, piece, kind, language) for at, piece in enumerate(found)
-    ]
-    return Passages(chunks, _parents(text, parents), _links(outline.references, found))
-
-
-def _chunk(
-    text: str,
-    lines: Lines,
-    ordinal: int,
-    piece: _Piece,
-    kind: ChunkType,
-    language: str | None,
-) -> Chunk:
-    return Chunk(
-        ordinal,
-        text[piece.start : piece.end],
-        SEPARATOR.join(piece.trail),
-        lines.at(piece.start),
-        lines.at(piece.end - 1),
-        "code_block" if piece.is_code else kind,
-        piece.language if piece.is_code else language,
-        parent=piece.parent,
-    )
+    chunks = []
+    for ordinal, piece in enumerate(found):
+        chunk = Chunk(
+            ordinal=ordinal,
+            content=text[piece.start : piece.end],
+            header_path=SEPARATOR.join(piece.trail),
+            start_line=lines.at(piece.start),
+            end_line=lines.at(piece.end - 1),
+            chunk_type=kind,
+            language=language,
+            parent=piece.parent,
+        )
+        if piece.is_code:
+            chunk = replace(chunk, chunk_type="code_block", language=piece.language)
+        chunks.append(chunk)
+    shown = []
+    for parent in parents:
+        content = text[parent.start : parent.end]
+        trail = SEPARATOR.join(parent.trail)
+        first = lines.at(parent.start)
+        last = lines.at(parent.end - 1)
+        shown.append(Parent(content, trail, first, last))
+    return Passages(chunks, shown, _links(outline.references, found))
 
 
 # --- Sections ---------------------------------------------------------------------------
@@ -306,14 +299,10 @@ def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[Se
     for heading, end in zip(headings, ends, strict=True):
         above = [higher for higher in above if higher.level < heading.level] + [heading]
         trail = tuple(higher.name for higher in above if higher.name)
-        yield Section(heading.place, end, trail, _is_bare(text, heading, end))
-
-
-def _is_bare(text: str, heading: Heading, end: int) -> bool:
-    lines = text[heading.place : end].split("\n")
-    return sum(1 for line in lines if _WORD.search(line)) <= bool(
-        _WORD.search(heading.name)
-    )
+        lines = text[heading.place : end].split("\n")
+        worded = sum(_WORD.search(line) is not None for line in lines)
+        is_bare = worded <= bool(_WORD.search(heading.name))
+        yield Section(heading.place, end, trail, is_bare)
 
 
 def _join_small(
@@ -322,25 +311,19 @@ def _join_small(
     """Join a section that is too short to stand alone with the next (the last one with the one before)."""
     joined: list[Section] = []
     for section in sections:
-        if joined and _fits(text, joined[-1], section, sizes):
-            joined[-1] = _together(joined[-1], section)
-        else:
-            joined.append(section)
-    if (
-        len(joined) > 1
-        and is_small(text, joined[-1].span, sizes)
-        and _room(joined[-2], joined[-1], sizes)
-    ):
-        joined[-2:] = [_together(joined[-2], joined[-1])]
+        if joined and is_small(text, joined[-1].span, sizes):
+            last = joined[-1]
+            # A heading alone goes with what follows, which is cut if that is too long.
+            is_heading_of = last.is_bare and last.end == section.start
+            if is_heading_of or _room(last, section, sizes):
+                joined[-1] = _together(last, section)
+                continue
+        joined.append(section)
+    if len(joined) > 1 and is_small(text, joined[-1].span, sizes):
+        first, last = joined[-2:]
+        if _room(first, last, sizes):
+            joined[-2:] = [_together(first, last)]
     return joined
-
-
-def _fits(text: str, first: Section, second: Section, sizes: ChunkingSettings) -> bool:
-    """A heading alone says nothing: it goes with what follows, which is cut if that is too long."""
-    adjoins = first.is_bare and first.end == second.start
-    return is_small(text, first.span, sizes) and (
-        adjoins or _room(first, second, sizes)
-    )
 
 
 def _room(first: Section, second: Section, sizes: ChunkingSettings) -> bool:
@@ -437,13 +420,10 @@ def _codes_of(part: Sequence[Section], codes: Sequence[Code]) -> Sequence[Code]:
 def _without(
     text: str, part: Sequence[Section], codes: Sequence[Code]
 ) -> Iterable[Section]:
-    """The sections without this code."""
-    return _between(text, part, codes) if codes else part
-
-
-def _between(
-    text: str, part: Sequence[Section], codes: Sequence[Code]
-) -> Iterator[Section]:
+    """Yield the sections without this code."""
+    if not codes:
+        yield from part
+        return
     for section in part:
         inside = _codes_of([section], codes)
         starts = [section.start, *(code.outer[1] for code in inside)]
@@ -451,19 +431,6 @@ def _between(
         for start, end in zip(starts, ends, strict=True):
             if text[start:end].strip():
                 yield Section(start, end, section.trail)
-
-
-def _parents(text: str, parents: Iterable[Section]) -> list[Parent]:
-    lines = Lines(text)
-    return [
-        Parent(
-            text[parent.start : parent.end],
-            SEPARATOR.join(parent.trail),
-            lines.at(parent.start),
-            lines.at(parent.end - 1),
-        )
-        for parent in parents
-    ]
 
 
 # --- Links ------------------------------------------------------------------------------
