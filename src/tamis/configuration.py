@@ -23,7 +23,6 @@ from tamis.settings import (
     ENVIRONMENT_NAMES,
     OTHER_NAMES,
     PRESETS,
-    QUANTISATION,
     RECENCY_PROFILES,
     SYNONYMS,
     TOKEN_VARIABLE,
@@ -353,11 +352,6 @@ def _check(settings: Settings) -> Settings:
 
 def _check_engine(settings: Settings) -> None:
     engine = settings.engine
-    if engine.quantisation not in QUANTISATION:
-        raise BadSetting(
-            f"engine.quantisation is {engine.quantisation!r}",
-            hint=f"allowed: {', '.join(QUANTISATION)}",
-        )
     if engine.url and not _is_address(engine.url):
         raise BadSetting(
             f"engine.url is {engine.url!r}",

@@ -23,7 +23,7 @@ from tamis.index.doctor.checks import Health
 from tamis.index.doctor.repair import repaired, with_model
 from tamis.index.engines import open_index
 from tamis.index.plan import Changes, count_changes, known_to, make_plan
-from tamis.index.protocol import Capabilities, Index, IndexSnapshot
+from tamis.index.protocol import Capabilities, Index, IndexSnapshot, Layout
 from tamis.index.vocabulary import make_if_used
 from tamis.ingest.walk import checked_root
 from tamis.model import (
@@ -420,6 +420,10 @@ class Corpus:
     def _check_belongs(self, facts: Mapping[str, Any]) -> None:
         if not self.capabilities.any_root_may_search:
             self._reader.check_owner(self.root, facts)
+
+    def create(self, layout: Layout) -> None:
+        """Create the collection of an index on a server, before it is first indexed."""
+        self._reader.create(layout)
 
     def refresh(
         self,

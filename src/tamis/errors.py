@@ -193,8 +193,7 @@ class EngineUnreachable(EngineFault):
     def __init__(self, url: str, why: str) -> None:
         super().__init__(
             f"{url} cannot be reached: {why}",
-            hint="check engine.url, that the server runs, and engine.timeout; "
-            "nothing was lost, run it again",
+            hint="check engine.url and that the server runs; nothing was lost, run it again",
         )
 
 

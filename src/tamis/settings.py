@@ -458,31 +458,10 @@ class EngineSettings:
     root: str = key(
         "", "The name of this root on the server; empty is the name of its folder."
     )
-    timeout: int = key(
-        30, "Seconds that a request to the server may take.", low=1, high=3600
-    )
     exact: bool = key(
         True,
         "Have the server look at every allowed passage, and score in double precision; false uses its graph, "
         "which is faster on large collections and may miss some.",
-    )
-    shards: int = key(
-        1,
-        "Shards of a new collection. Rarity of words is counted in each by itself.",
-        low=1,
-    )
-    replication: int = key(
-        1,
-        "Copies of each shard of a new collection; writes wait for all of them.",
-        low=1,
-    )
-    quantisation: str = key(
-        "none",
-        "Vectors of a new collection in memory: `none` as they are, `scalar` in 8 bits, `binary` in 1.",
-    )
-    on_disk: bool = key(
-        False,
-        "Keep a new collection's vectors and payload on disk rather than in memory.",
     )
 
 
@@ -536,7 +515,6 @@ EDITORS: Final[Mapping[str, str]] = {
 WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
 RECENCY_PROFILES: Final = ("docs", "code", "off")
 SYNONYMS: Final = ("off", "software", "wordnet")
-QUANTISATION: Final = ("none", "scalar", "binary")
 
 
 def all_keys() -> tuple[str, ...]:

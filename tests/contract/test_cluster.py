@@ -27,6 +27,7 @@ from tamis.errors import (
     EngineUnreachable,
     IndexLocked,
     IndexMismatch,
+    UsageError,
 )
 from tamis.index.build import build
 from tamis.index.qdrant import client, lease
@@ -131,6 +132,67 @@ def test_whoever_has_the_folder_by_that_name_may_search(server, tmp_path):
         "rebuild-index", str(two), "--engine", server.url, "--take-over", "--json"
     )
     assert json.loads(taken.stdout)["indexed"] == 1
+
+
+MAKING = ("index", "rebuild-index", "migrate")
+
+
+def make(command: str, root: Path, server: FakeQdrant, *options: str) -> Result:
+    """Make an index on the server by one of the commands that can create the collection."""
+    run("index", str(root), "--model", "hashing", "-q")
+    where = ["--to"] if command == "migrate" else ["--model", "hashing", "--engine"]
+    return run(command, str(root), *where, server.url, *options)
+
+
+@pytest.mark.parametrize("command", MAKING)
+def test_the_layout_of_a_new_collection(server, tmp_path, command):
+    chosen = ("--shards", "3", "--copies", "2", "--quantization", "scalar", "--on-disk")
+    assert make(command, root_of(tmp_path), server, *chosen).return_value == 0
+    asked = server.created()
+    assert (asked["shard_number"], asked["replication_factor"]) == (3, 2)
+    assert asked["write_consistency_factor"] == 2, "a write waits for every copy"
+    assert list(asked["quantization_config"]) == ["scalar"]
+    assert asked["on_disk_payload"] and asked["vectors"]["meaning"]["on_disk"]
+    assert asked["sparse_vectors"]["words"]["index"]["on_disk"]
+
+
+def test_the_usual_layout_of_a_collection(server, tmp_path):
+    assert make("index", root_of(tmp_path), server).return_value == 0
+    asked = server.created()
+    assert (asked["shard_number"], asked["replication_factor"]) == (1, 1)
+    assert "quantization_config" not in asked
+    assert not asked["on_disk_payload"] and not asked["vectors"]["meaning"]["on_disk"]
+
+
+@pytest.mark.parametrize("command", MAKING)
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("--shards", "2"),
+        ("--copies", "1"),
+        ("--quantization", "binary"),
+        ("--quantization", "none"),
+    ],
+)
+def test_a_collection_that_exists_keeps_its_layout(server, tmp_path, command, other):
+    """Asking for the same once more is fine; asking for something else changes nothing."""
+    root, same = root_of(tmp_path), ("--copies", "2", "--quantization", "scalar")
+    assert make(command, root, server, *same).return_value == 0
+    assert make(command, root, server, *same).return_value == 0
+    seen = len(server.writes())
+    refused = make(command, root, server, *other).exception
+    assert isinstance(refused, IndexMismatch)
+    assert other[0] in refused.hint and f"not {other[1]}" in refused.message
+    assert len(server.writes()) == seen
+    assert make(command, root, server).return_value == 0
+
+
+def test_an_index_on_this_machine_has_no_layout(tmp_path):
+    root, url = str(root_of(tmp_path)), "http://127.0.0.1:1"
+    for command in (["index"], ["rebuild-index"], ["migrate", "--from", url]):
+        refused = run(*command, root, "--shards", "2").exception
+        assert isinstance(refused, UsageError) and "--engine" in refused.hint
+    assert not (tmp_path / "notes" / ".tamis" / "index.db").exists()
 
 
 def test_status_and_a_second_run(server, tmp_path):
@@ -459,10 +521,8 @@ def test_a_server_that_does_not_answer_in_time(server, tmp_path):
     server.fault = Script(["hang"] * 99, "POST", "/points")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tamis.index.qdrant.client._TRIES", 1)
-        with (
-            remote(server, root, engine__timeout=1) as corpus,
-            pytest.raises(EngineUnreachable),
-        ):
+        patch.setattr("tamis.index.qdrant.client._TIMEOUT", 1)
+        with remote(server, root) as corpus, pytest.raises(EngineUnreachable):
             corpus.search("retry")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import qdrant_edge as edge
 from qdrant_client import QdrantClient
 
+from tamis.index.protocol import AS_USUAL, Layout
 from tamis.index.qdrant import points as p
 from tamis.index.qdrant.client import Server, connect
 from tamis.index.qdrant.reader import QdrantIndex
@@ -84,7 +85,7 @@ class EdgePoints:
     def dimension(self) -> int | None:
         return self._dimension
 
-    def prepare(self, dimension: int) -> None:
+    def prepare(self, dimension: int, layout: Layout = AS_USUAL) -> None:
         if self._shard is not None:
             return
         self._folder.mkdir(parents=True)

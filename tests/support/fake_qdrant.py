@@ -47,6 +47,11 @@ class FakeQdrant:
     def writes(self) -> list[Request]:
         return [each for each in self.requests if each.is_("PUT", "/points")]
 
+    def created(self, name: str = "tamis") -> Any:
+        """What was asked for when a collection was created."""
+        (made,) = [each for each in self.requests if each.is_("PUT", f"/{name}")]
+        return made.body
+
 
 @contextmanager
 def fake_qdrant(**options: Any) -> Iterator[FakeQdrant]:
@@ -131,6 +136,8 @@ def _answered(fake: FakeQdrant, request: Request) -> tuple[int, bytes]:
     _, _, name, *rest = request.path.split("/")
     done = _ROUTES[request.method, "/".join(rest)](fake.client, name, request.body)
     plain = TypeAdapter(Any).dump_python(done, mode="json", exclude_none=True)
+    if request.is_("GET", f"/{name}"):
+        _add_layout(plain["config"], fake.created(name))
     return 200, json.dumps({"result": plain, "status": "ok", "time": 0.0}).encode()
 
 
@@ -146,6 +153,13 @@ def _filter(body: Any) -> models.Filter:
 def _create(client: QdrantClient, name: str, body: Any) -> bool:
     given = _of(models.CreateCollection, body)
     return client.create_collection(name, given.vectors, given.sparse_vectors)
+
+
+def _add_layout(config: Any, asked: Any) -> None:
+    """Local mode forgets how a collection is stored."""
+    for name in ("shard_number", "replication_factor", "on_disk_payload"):
+        config["params"][name] = asked[name]
+    config["quantization_config"] = asked.get("quantization_config")
 
 
 def _upsert(client: QdrantClient, name: str, body: Any) -> Any:

@@ -27,7 +27,6 @@ from tamis.configuration import load, user_file
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import (
     BadSetting,
-    EngineUnreachable,
     IndexLocked,
     IndexMismatch,
     TooManyFiles,
@@ -83,8 +82,6 @@ def two_values(name: str) -> tuple[Any, Any]:
         return "docs", "code"
     if name in GUARDS:
         return default - 2, default - 1
-    if name == "engine.quantisation":
-        return "scalar", "binary"
     if name == "engine.url":
         return "http://127.0.0.1:1", "https://host:6333"
     if isinstance(default, bool):
@@ -393,8 +390,6 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
         ("[search]\nrecency_profile = 'none'", "docs, code, off"),
         ("[search]\npreset = 'slow'", "fast, balanced, best"),
-        ("[engine]\nquantisation = 'ternary'", "none, scalar, binary"),
-        ("[engine]\nshards = 0", "1 or more"),
         ("[engine]\ncollection = '../other'", "letters, digits"),
         ("[search]\npreset = 3", "text"),
         ("[search]\nsaturation = 1.1", "0 to 1"),
@@ -1851,15 +1846,6 @@ def indexed_there(tmp_path: Path, **flags: Any) -> Iterator[tuple[FakeQdrant, Co
             yield server, corpus
 
 
-def made(server: FakeQdrant) -> dict[str, Any]:
-    """How the collection was asked for."""
-    return next(
-        each.body
-        for each in server.requests
-        if each.method == "PUT" and each.path.count("/") == 2
-    )
-
-
 @experiment("engine.url")
 def _(make, tmp_path):
     with indexed_there(tmp_path) as (_, corpus):
@@ -1883,18 +1869,6 @@ def _(_, tmp_path):
         }
 
 
-@experiment("engine.timeout")
-def _(_, tmp_path):
-    with (
-        indexed_there(tmp_path, engine__timeout=1) as (server, corpus),
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr("tamis.index.qdrant.client._TRIES", 1)
-        server.fault = lambda _: "hang"
-        with pytest.raises(EngineUnreachable):
-            corpus.search("cow")
-
-
 @experiment("engine.exact")
 def _(_, tmp_path):
     for exact in (True, False):
@@ -1907,41 +1881,3 @@ def _(_, tmp_path):
                 exact
             }
             assert (asked.body["searches"][0]["with_vector"] == ["meaning"]) == exact
-
-
-@experiment("engine.shards")
-def _(_, tmp_path):
-    with indexed_there(tmp_path, engine__shards=3) as (server, _):
-        assert made(server)["shard_number"] == 3
-
-
-@experiment("engine.replication")
-def _(_, tmp_path):
-    with indexed_there(tmp_path, engine__replication=2) as (server, _):
-        assert (
-            made(server)["replication_factor"]
-            == made(server)["write_consistency_factor"]
-            == 2
-        )
-
-
-@experiment("engine.quantisation")
-def _(_, tmp_path):
-    with indexed_there(tmp_path) as (server, _):
-        assert "quantization_config" not in made(server)
-    for name in ("scalar", "binary"):
-        with indexed_there(tmp_path, engine__quantisation=name) as (server, _):
-            assert name in made(server)["quantization_config"]
-
-
-@experiment("engine.on_disk")
-def _(_, tmp_path):
-    for on_disk in (True, False):
-        with indexed_there(tmp_path, engine__on_disk=on_disk) as (server, _):
-            asked = made(server)
-            assert (
-                asked["on_disk_payload"]
-                is asked["vectors"]["meaning"]["on_disk"]
-                is on_disk
-            )
-            assert asked["sparse_vectors"]["words"]["index"]["on_disk"] is on_disk

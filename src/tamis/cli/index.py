@@ -1,7 +1,7 @@
 """Commands that make, inspect and repair an index, and those about its ignore rules."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,6 +23,7 @@ from tamis.cli.options import (
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
     from tamis.index.doctor.checks import Health
+    from tamis.index.protocol import Layout
     from tamis.model import Report
 
 config_option = click.option(
@@ -30,6 +31,52 @@ config_option = click.option(
     metavar="FILE",
     help="Read this instead of the root's tamis.toml.",
 )
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def layout_options(command: Command) -> Command:
+    """Options for the way a server stores a new index."""
+    for option in (
+        click.option(
+            "--on-disk",
+            is_flag=True,
+            help="Keep vectors and text of a new collection on disk, not in memory.",
+        ),
+        click.option(
+            "--quantization",
+            type=click.Choice(["none", "scalar", "binary"]),
+            metavar="KIND",
+            help="Vectors of a new collection: none (as they are), scalar (8 bits) or binary.",
+        ),
+        click.option(
+            "--copies",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Copies of each shard of a new collection.",
+        ),
+        click.option(
+            "--shards",
+            type=click.IntRange(1),
+            metavar="N",
+            help="With --engine: shards of a new collection (docs/cluster.md).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _layout(options: dict[str, Any]) -> "Layout | None":
+    """The layout that the options ask for; None if they ask for nothing."""
+    from tamis.index.protocol import AS_USUAL, Layout
+
+    layout = Layout(
+        options["shards"],
+        options["copies"],
+        options["quantization"],
+        options["on_disk"] or None,
+    )
+    return None if layout == AS_USUAL else layout
 
 
 @click.command()
@@ -42,6 +89,7 @@ config_option = click.option(
 @yes_option
 @json_option
 @quiet_option
+@layout_options
 @shared_options
 def index(
     root: str,
@@ -72,6 +120,7 @@ def index(
 @yes_option
 @json_option
 @quiet_option
+@layout_options
 @shared_options
 def rebuild_index(
     root: str,
@@ -103,7 +152,14 @@ def _build(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    done = with_all_files(root, options, quiet, make)
+    layout = _layout(options)
+
+    def work(corpus: "Corpus") -> "Report":
+        if layout:
+            corpus.create(layout)
+        return make(corpus)
+
+    done = with_all_files(root, options, quiet, work)
     _print_report(done, as_json=as_json, quiet=quiet)
     is_empty = not done.indexed + done.unchanged
     if is_empty and not quiet:
@@ -171,6 +227,7 @@ def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
     metavar="DIR",
     help="Where the local index is kept (default: .tamis in ROOT).",
 )
+@layout_options
 @json_option
 @quiet_option
 def migrate(
@@ -197,7 +254,14 @@ def migrate(
     settings = settings_of(root, options | {"engine": to or source})
     place = index_directory(folder, settings, options["index_dir"])
     with watching(quiet) as progress:
-        done = copy(folder, place, settings, progress, to_server=bool(to))
+        done = copy(
+            folder,
+            place,
+            settings,
+            progress,
+            to_server=bool(to),
+            layout=_layout(options),
+        )
     _print_report(done, as_json=as_json, quiet=quiet)
     return 0
 

@@ -15,7 +15,7 @@ from tamis.index.embedded.folder import make_folder
 from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.plan import recipe
-from tamis.index.protocol import Index, IndexSnapshot, Prepared
+from tamis.index.protocol import Index, IndexSnapshot, Layout, Prepared
 from tamis.model import Report
 from tamis.progress import Progress
 from tamis.settings import Settings
@@ -55,6 +55,7 @@ def migrate(
     progress: Progress,
     *,
     to_server: bool,
+    layout: Layout | None = None,
 ) -> Report:
     """Copy the index in the directory to the server that the settings name, or back."""
     here = Reader(directory)
@@ -65,9 +66,10 @@ def migrate(
 
     there = open_index(root, directory, settings, dimension)
     with closing(here), closing(there):
-        if to_server:
-            return copy(here, there, root, settings, progress)
-        return copy(there, here, root, settings, progress)
+        old, new = (here, there) if to_server else (there, here)
+        if layout:
+            new.create(layout)
+        return copy(old, new, root, settings, progress)
 
 
 def copy(

@@ -282,6 +282,19 @@ class Writing(Recorded, Protocol):
         """End a run that has written every file. `facts` are for the next run."""
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The way a server stores a new collection; None is for "as usual"."""
+
+    shards: int | None = None
+    copies: int | None = None  # of each shard; a write waits for all of them
+    quantization: str | None = None  # none, scalar (8 bits) or binary
+    on_disk: bool | None = None  # vectors, postings and payload
+
+
+AS_USUAL: Final = Layout()
+
+
 class Index(Protocol):
     """An index, wherever it is: opened for reading by any number, for writing by one."""
 
@@ -311,6 +324,9 @@ class Index(Protocol):
         """Bytes on this machine's disk, by part."""
 
     def snapshot(self) -> AbstractContextManager[IndexSnapshot]: ...
+    def create(self, layout: Layout) -> None:
+        """Create the collection on a server; raise if there is one with another layout."""
+
     def open_for_writing(
         self,
         timeout: float,

@@ -23,7 +23,7 @@ from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot, View
 from tamis.index.embedded.writer import Writer, open_for_writing
-from tamis.index.protocol import Capabilities
+from tamis.index.protocol import Capabilities, Layout
 from tamis.model import IndexState, iso_time
 
 _RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
@@ -155,6 +155,12 @@ class Reader:
                 with suppress(FileNotFoundError):
                     found[part] += os.stat(os.path.join(place, name)).st_size
         return found
+
+    def create(self, layout: Layout) -> None:  # noqa: ARG002
+        raise UsageError(
+            "shards, copies, quantization and on-disk are for an index on a server",
+            hint="give --engine URL as well, or leave them out",
+        )
 
     def open_for_writing(
         self,

@@ -11,6 +11,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,7 @@ from tamis.errors import (
     EngineUnreachable,
     IndexMismatch,
 )
+from tamis.index.protocol import AS_USUAL, Layout
 from tamis.index.qdrant.points import (
     CODE,
     FLOATS,
@@ -58,6 +60,7 @@ _TOLD_AFTER: Final = 2  # tries that did not help, and were not worth a word
 _FIRST_PAUSE: Final = 0.2  # seconds; the sixth try comes after some six
 _LONGEST_PAUSE: Final = 30.0  # that a server may ask for
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_TIMEOUT: Final = 30  # seconds for one request
 _POINTS: Final = 128  # in one request: a megabyte or two
 _PAGE: Final = 512
 _MOST_IDS: Final = 1_000
@@ -75,7 +78,7 @@ def connect(
             url=address.url,
             port=None if _has_port(address.url) else 6333,
             api_key=api_key,
-            timeout=max(1, round(settings.timeout)),
+            timeout=_TIMEOUT,
             check_compatibility=False,
         )
     return Server(client, address, settings, is_remote=True)
@@ -121,41 +124,69 @@ class Server:
             self._dimension = params.size if params else 0
         return self._dimension
 
-    def prepare(self, dimension: int) -> None:
+    def prepare(self, dimension: int, layout: Layout = AS_USUAL) -> None:
         known = self.dimension()
         if known is None:
-            self._create(dimension)
-        elif dimension not in (0, known):
+            self._create(dimension, layout)
+            return
+        if dimension not in (0, known):
             raise IndexMismatch(
                 f"the collection {self._name} on {self._address.url} has vectors of {known} numbers, "
                 f"and this model makes {dimension}",
                 hint="use the model it was made with, or choose another name with engine.collection",
             )
 
-    def _create(self, dimension: int) -> None:
-        """Indexes on the payload come before any data: a graph that is built later knows of them."""
-        settings = self._settings
+        if layout != AS_USUAL:
+            self._check_layout(layout)
+
+    def _check_layout(self, layout: Layout) -> None:
+        """Raise if the collection is not stored as asked."""
+        config = self._asked(lambda: self._client.get_collection(self._name)).config
+        quantization = "none"
+        if config.quantization_config is not None:
+            (quantization,) = config.quantization_config.model_dump()
+        stored = {
+            "shards": config.params.shard_number,
+            "copies": config.params.replication_factor,
+            "quantization": quantization,
+            "on_disk": config.params.on_disk_payload,
+        }
+        for name, wanted in asdict(layout).items():
+            if wanted is not None and wanted != stored[name]:
+                option = name.replace("_", "-")
+                raise IndexMismatch(
+                    f"the collection {self._name} on {self._address.url} was created with "
+                    f"{option} {stored[name]}, not {wanted}",
+                    hint=f"leave out --{option}, or choose another name with engine.collection",
+                )
+
+    def _create(self, dimension: int, layout: Layout) -> None:
+        """Create the collection, with its indexes on the payload before there is any data.
+
+        A graph that is built later takes them into account.
+        """
+        copies = layout.copies or 1
         dense = models.VectorParams(
             size=max(dimension, 1),
             distance=models.Distance.DOT,
-            on_disk=settings.on_disk,
+            on_disk=bool(layout.on_disk),
         )
         lane = models.SparseVectorParams(
             modifier=models.Modifier.IDF,
-            index=models.SparseIndexParams(on_disk=settings.on_disk),
+            index=models.SparseIndexParams(on_disk=bool(layout.on_disk)),
         )
         self._asked(
             lambda: self._client.create_collection(
                 self._name,
                 vectors_config={MEANING: dense} if dimension else {},
                 sparse_vectors_config={WORDS: lane, CODE: lane},
-                shard_number=settings.shards,
-                replication_factor=settings.replication,
-                write_consistency_factor=settings.replication,
-                on_disk_payload=settings.on_disk,
+                shard_number=layout.shards or 1,
+                replication_factor=copies,
+                write_consistency_factor=copies,
+                on_disk_payload=bool(layout.on_disk),
                 # A graph for each root and none over all: every search names its root.
                 hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
-                quantization_config=_quantisation(settings.quantisation),
+                quantization_config=_quantization(layout.quantization),
             )
         )
         tenant = models.KeywordIndexParams(
@@ -422,7 +453,7 @@ def _read_sparse(vector: Any) -> Sparse | None:
     )
 
 
-def _quantisation(name: str) -> Any:
+def _quantization(name: str | None) -> Any:
     """Quantised vectors stay in memory, where the others may be on disk."""
     if name == "scalar":
         return models.ScalarQuantization(

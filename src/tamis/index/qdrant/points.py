@@ -14,6 +14,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.index.protocol import AS_USUAL, Layout
+
 Native = dict[str, Any]  # a filter as the server's JSON has it
 Payload = dict[str, Any]
 Sparse = Mapping[int, float]  # weights by the numbers of terms
@@ -83,8 +85,8 @@ class Points(Protocol):
     def dimension(self) -> int | None:
         """Of the meaning vectors; 0 for a collection without; None where there is no collection."""
 
-    def prepare(self, dimension: int) -> None:
-        """Make the collection, unless it is there."""
+    def prepare(self, dimension: int, layout: Layout = AS_USUAL) -> None:
+        """Create the collection, unless it exists; raise if it exists with other values."""
 
     def get(
         self,

@@ -33,6 +33,7 @@ from tamis.index.protocol import (
     Edge,
     Hit,
     LaneAsk,
+    Layout,
     Prepared,
 )
 from tamis.index.qdrant import lanes
@@ -616,6 +617,9 @@ class QdrantIndex:
                 self._view = _renewed(self._view, record)
             view = self._view
         yield QdrantSnapshot(self._points, self.address, view, exact=self._exact)
+
+    def create(self, layout: Layout) -> None:
+        self._points.prepare(self._dimension(), layout)
 
     def open_for_writing(
         self,
