@@ -1,8 +1,10 @@
 """The values that travel through tamis: frozen, without behaviour beyond small properties, without I/O."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from tamis.text.languages import ChunkType, without_known_extension
@@ -351,6 +353,35 @@ class Step(Plain):
     ms: float
 
 
+class Advice(Enum):
+    """A way to another answer, in the words of the command line; other doors have their own."""
+
+    INDEX = "run: tamis index"
+    STATUS = "see: tamis status"
+    SHOW_MORE = "--min-score 0 shows more"
+    SHOW_LIKELY = "--min-score 0.3 leaves such results out"
+    READ_ON = "read on from the next line"
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A note on an answer."""
+
+    fact: str
+    advice: Advice | None = None
+    about: Literal["root", "filter", "likelihood"] = "root"
+
+    def worded(self, words: Mapping[Advice, str]) -> str:
+        """Return the note in the words of a door; advice that it has no word for is left out."""
+        if self.advice is None or self.advice not in words:
+            return self.fact
+        return f"{self.fact} ({words[self.advice]})"
+
+    def __str__(self) -> str:
+        """Return the note in the words of the command line."""
+        return self.worded({advice: advice.value for advice in Advice})
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The answer: results, how they came about, and which index they come from."""
@@ -362,7 +393,7 @@ class Found:
     stats: dict[str, int]
     timings_ms: dict[str, float]
     index: IndexState
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
     why_not: WhyNot | None = None
     graph_context: tuple[Related, ...] | None = None  # None: not asked for
     funnel: tuple[Step, ...] | None = None  # None: not asked for
@@ -389,7 +420,7 @@ class Found:
             "stats": dict(self.stats),
             "timings_ms": dict(self.timings_ms),
             "index": self.index.to_dict(),
-            "hints": list(self.hints),
+            "hints": [str(hint) for hint in self.hints],
         }
 
 

@@ -1,14 +1,17 @@
 """From the pipeline's answer to what a door shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tamis.index.protocol import Snapshot
 from tamis.model import (
+    Advice,
     Candidate,
     Facts,
     Found,
+    Hint,
     IndexState,
     Parent,
     Passage,
@@ -29,11 +32,6 @@ from tamis.search.retrieve import Reached
 _LIKELY: Final = (
     0.3  # what the seed calls confident (R002-142): below it, most answers are none
 )
-
-# What is true of several roots only where it is true of each of them (`hints_of_all`).
-_NO_DOCUMENT: Final = "the filter lets no document through"
-_NO_TAG: Final = "no document has the tag"
-_UNLIKELY: Final = "nothing here is likely to answer this"
 
 
 def found(
@@ -185,110 +183,99 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
     }
 
 
-def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> tuple[str, ...]:
+def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> Iterator[Hint]:
     state = snapshot.state
-    hints = []
     if not state.documents and state.built_at == iso_time(0.0):
-        hints.append("the first indexing run has not finished (run: tamis index)")
+        yield Hint("the first indexing run has not finished", Advice.INDEX)
     elif not state.documents:
-        hints.append("the index is empty: no text files were found (see: tamis status)")
+        fact = "the index is empty: no text files were found"
+        yield Hint(fact, Advice.STATUS)
     elif not answer.allowed.documents:
-        hints.append(_NO_DOCUMENT)
-        tags = [
-            each
-            for each in filters.atoms(question.filter)
-            if isinstance(each, filters.Tag)
-        ]
-        unused = [tag.name for tag in tags if not snapshot.allow(tag).documents]
-        hints += [f"{_NO_TAG} {name}" for name in unused]
+        yield Hint("the filter lets no document through", about="filter")
+        for each in filters.atoms(question.filter):
+            if isinstance(each, filters.Tag) and not snapshot.allow(each).documents:
+                yield Hint(f"no document has the tag {each.name}", about="filter")
     if question.parents and answer.candidates and not answer.parents:
-        hints.append(_no_sections(question))
+        yield Hint(_no_sections(question))
     if question.graph_context and not question.max_hops:
-        hints.append("links were not followed: max_hops is 0")
+        yield Hint("links were not followed: max_hops is 0")
     done, wanted = answer.reranked
     if done < wanted:
-        within = (
-            f"within {question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
-        )
-        hints.append(f"{done} of {wanted} candidates were reranked {within}")
-    hints += _confidence(question, answer)
+        budget = f"{question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
+        yield Hint(f"{done} of {wanted} candidates were reranked within {budget}")
+    yield from _confidence(question, answer)
     if answer.expansion.unready and answer.allowed.chunks:
-        hints.append(
-            "the question was not expanded: the concept vocabulary is not ready (run: tamis index)"
-        )
-    return tuple(hints)
+        fact = "the question was not expanded: the concept vocabulary is not ready"
+        yield Hint(fact, Advice.INDEX)
 
 
-def hints_of_all(found: Mapping[str, Found]) -> tuple[str, ...]:
-    """What can be said of the answers of several roots together; what is true of some names them."""
-    if len(found) == 1:
-        return next(iter(found.values())).hints
-    holding = [one for one in found.values() if one.index.documents]
-    answering = [one for one in found.values() if one.results]
-    unsure = [
-        hint for one in answering for hint in one.hints if hint.startswith(_UNLIKELY)
-    ]
-    hints: dict[str, None] = {}
+def hints_of_all(found: Mapping[str, Found]) -> tuple[Hint, ...]:
+    """Merge the hints of several roots: those that hold for some roots only name them."""
+    answers = found.values()
+    if len(answers) == 1:
+        return next(iter(answers)).hints
+    # A filter is to blame only if it holds back every root that has documents.
+    holding = [one for one in answers if one.index.documents]
+    # Nothing is likely only if no root has a likely answer; then the best score counts.
+    unlikely = []
+    for one in answers:
+        unlikely += [hint for hint in one.hints if hint.about == "likelihood"]
+    all_unlikely = len(unlikely) == sum(bool(one.results) for one in answers)
+    hints: list[Hint] = []
     for name, one in found.items():
         for hint in one.hints:
-            if all(hint in other.hints for other in found.values()):
-                hints[hint] = None
-            elif hint.startswith((_NO_DOCUMENT, _NO_TAG)):
-                hints |= (
-                    {hint: None}
-                    if all(hint in other.hints for other in holding)
-                    else {}
-                )
-            elif not hint.startswith(_UNLIKELY):
-                hints[f"{name}: {hint}"] = None
-            elif len(unsure) == len(answering):
-                hints[max(unsure)] = (
-                    None  # of texts that differ in the score alone, the best
-                )
-    return tuple(hints)
+            if all(hint in other.hints for other in answers):
+                hints.append(hint)
+            elif hint.about == "filter":
+                if all(hint in other.hints for other in holding):
+                    hints.append(hint)
+            elif hint.about == "likelihood":
+                if all_unlikely:
+                    hints.append(max(unlikely, key=lambda each: each.fact))
+            else:
+                hints.append(replace(hint, fact=f"{name}: {hint.fact}"))
+    return tuple(dict.fromkeys(hints))
 
 
-def unfinished(question: Question, state: IndexState) -> Iterator[str]:
-    """What the last run has left to do."""
+def unfinished(question: Question, state: IndexState) -> Iterator[Hint]:
+    """Yield what the last run has left to do."""
     if state.pending_files:
-        yield f"indexing has not finished: {state.pending_files} files are missing (run: tamis index)"
+        fact = f"indexing has not finished: {state.pending_files} files are missing"
+        yield Hint(fact, Advice.INDEX)
     if state.pending_chunks and question.settings.semantic_weight:
         known = f"{state.chunks - state.pending_chunks} of {state.chunks} passages"
-        yield f"found by words more than by meaning: {known} have vectors so far (run: tamis index)"
+        fact = f"found by words more than by meaning: {known} have vectors so far"
+        yield Hint(fact, Advice.INDEX)
 
 
-def _confidence(question: Question, answer: Answer) -> Iterator[str]:
-    """Whether what is shown is likely an answer, and whether the threshold left something out.
+def _confidence(question: Question, answer: Answer) -> Iterator[Hint]:
+    """Yield hints if no result is likely an answer, or if the threshold dropped some.
 
-    A cross-encoder's scores are its own, and no threshold looks at them.
+    A cross-encoder's scores are its own: no threshold applies to them.
     """
     dropped = answer.funnel["fused"] - answer.funnel["threshold"]
     best = max((min(each.score, 1.0) for each in answer.candidates), default=1.0)
     by_rerank = any(each.score_source == "rerank" for each in answer.candidates)
     if dropped and len(answer.candidates) < question.limit:
         were = "passage was" if dropped == 1 else "passages were"
-        yield f"{dropped} {were} left out for a score below {question.min_score:g} (--min-score 0 shows more)"
+        fact = f"{dropped} {were} left out for a score below {question.min_score:g}"
+        yield Hint(fact, Advice.SHOW_MORE)
     if not question.min_score and best < _LIKELY and not by_rerank:
-        scored = f"the best score is {best:.2f} (--min-score {_LIKELY:g} leaves such results out)"
-        yield f"{_UNLIKELY}: {scored}"
+        fact = f"nothing here is likely to answer this: the best score is {best:.2f}"
+        yield Hint(fact, Advice.SHOW_LIKELY, about="likelihood")
 
 
 def _no_sections(question: Question) -> str:
-    if any(
-        isinstance(each, filters.CHUNK_ATOMS) for each in filters.atoms(question.filter)
-    ):
-        return "sections are shown only of documents that the filter allows whole"
+    for each in filters.atoms(question.filter):
+        if isinstance(each, filters.CHUNK_ATOMS):
+            return "sections are shown only of documents that the filter allows whole"
     return "this index has no sections to show: set chunking.parents = true, then run: tamis index"
 
 
-def _missing_folders(question: Question, root: Path) -> Iterator[str]:
-    """A workspace may name folders that are not there (yet): no fault, but worth knowing."""
+def _missing_folders(question: Question, root: Path) -> Iterator[Hint]:
+    """Yield the folders of a workspace that do not exist (yet): no fault, but worth knowing."""
     for each in filters.atoms(question.filter):
         if isinstance(each, filters.Workspace):
-            missing = [
-                folder for folder in each.directories if not (root / folder).is_dir()
-            ]
-            yield from (
-                f"the workspace {each.name} has no folder {folder} here"
-                for folder in missing
-            )
+            for folder in each.directories:
+                if not (root / folder).is_dir():
+                    yield Hint(f"the workspace {each.name} has no folder {folder} here")

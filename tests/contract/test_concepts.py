@@ -244,7 +244,7 @@ def test_synonyms_improve_recall(corpus_of):
 def hint(corpus: Corpus) -> bool:
     return any(
         "concept vocabulary is not ready" in each
-        for each in corpus.search("retry").hints
+        for each in map(str, corpus.search("retry").hints)
     )
 
 

@@ -104,6 +104,9 @@ def test_the_answer_is_that_of_python(question, shop):
     root = shop.desk.folders[0].path
     with Corpus(root, root / ".tamis", shop.desk.folders[0].settings) as corpus:
         expected = json.loads(json.dumps(corpus.search(**question).to_dict()))
+    # A hint is the same, in the words of its door.
+    hints = [hint.replace("--min-score ", "min_score=") for hint in expected["hints"]]
+    expected["hints"] = hints
     by_body = shop.post("/search", question)
     flags = {
         name: str(v).lower() if isinstance(v, bool) else v

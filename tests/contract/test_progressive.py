@@ -77,7 +77,7 @@ def test_words_are_found_before_vectors_are_there(partly):
     found = partly.search("everything about the index")
     assert found.results[0].path == "hub.md"
     assert [each.lane for each in found.results[0].evidence] == ["words", "links"]
-    assert any("2 of 5 passages have vectors" in hint for hint in found.hints)
+    assert any("2 of 5 passages have vectors" in hint for hint in map(str, found.hints))
     assert found.to_dict()["index"]["pending_chunks"] == 3
     assert {each.path for each in partly.search("zzz", max_hops=0).results} == {
         "new.md",
@@ -92,7 +92,9 @@ def test_whoever_asks_for_words_alone_is_told_nothing_of_vectors(tmp_path, monke
             write_files(tmp_path / "root", FILES), search__semantic_weight=0
         )
     with corpus:
-        assert not [hint for hint in corpus.search("token").hints if "vectors" in hint]
+        assert not [
+            hint for hint in map(str, corpus.search("token").hints) if "vectors" in hint
+        ]
 
 
 def test_the_next_run_fills_in_the_rest_and_nothing_tells_the_difference(
@@ -239,7 +241,9 @@ def test_an_index_without_a_model_waits_for_nothing(tmp_path):
         ) as corpus,
     ):
         assert corpus.state().pending_chunks == 0
-        assert not [hint for hint in corpus.search("token").hints if "vectors" in hint]
+        assert not [
+            hint for hint in map(str, corpus.search("token").hints) if "vectors" in hint
+        ]
 
 
 def test_status_says_what_waits(partly):

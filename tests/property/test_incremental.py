@@ -385,7 +385,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     found = corpus.search("alpha")
     assert 0 < found.index.documents < count
     assert found.index.pending_files > 0
-    assert any("not finished" in hint for hint in found.hints)
+    assert any("not finished" in hint for hint in map(str, found.hints))
     report = corpus.refresh()
     assert 0 < report.indexed < count
     questions = [tree.question() for _ in range(20)]

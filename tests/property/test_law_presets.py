@@ -66,7 +66,7 @@ def said(found: Found, names: Mapping[str, str] | None = None) -> dict[str, Any]
     """All that an answer says, but what names the index. Of the hints, those on what was found."""
     hints = [
         hint
-        for hint in found.hints
+        for hint in map(str, found.hints)
         if "likely" in hint or "left out" in hint or "reranked" in hint
     ]
     more = {"hints": hints, "expansion": found.expansion, "synonyms": found.synonyms}
@@ -152,9 +152,9 @@ def worth(found: Found) -> Iterator[str]:
         yield "synonyms"
     if found.stats["reranked"] > 1:
         yield "reranked"
-    if any("likely" in hint for hint in found.hints):
+    if any("likely" in hint for hint in map(str, found.hints)):
         yield "unlikely"
-    if any("left out" in hint for hint in found.hints):
+    if any("left out" in hint for hint in map(str, found.hints)):
         yield "left out"
 
 

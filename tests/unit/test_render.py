@@ -10,6 +10,7 @@ from tamis.corpus import Status
 from tamis.model import (
     Evidence,
     Found,
+    Hint,
     IndexState,
     Report,
     Result,
@@ -37,7 +38,7 @@ def result(**changes: object) -> Result:
     return Result(**(plain | changes))
 
 
-def found(*results: Result, hints: tuple[str, ...] = ()) -> Found:
+def found(*results: Result, hints: tuple[Hint, ...] = ()) -> Found:
     return Found(
         "q", "-archived", "exploratory", results, STATS, {"total": 1.5}, STATE, hints
     )
@@ -91,7 +92,9 @@ def test_results_are_numbered_and_archived_ones_marked():
 
 def test_nothing_found_says_so_and_why():
     lines = plain(
-        answer(found(hints=("the filter lets no document through",)), explain=False)
+        answer(
+            found(hints=(Hint("the filter lets no document through"),)), explain=False
+        )
     )
     assert lines == ["nothing found", "note: the filter lets no document through"]
 
@@ -197,7 +200,7 @@ def test_documents_do_not_command_the_terminal():
     why = WhyNot(f"{ESCAPE}.md", "filtered", ESCAPE)
     lines = list(
         answer(
-            replace(found(hostile, hints=(ESCAPE,)), why_not=why, filter=ESCAPE),
+            replace(found(hostile, hints=(Hint(ESCAPE),)), why_not=why, filter=ESCAPE),
             explain=True,
         )
     )

@@ -179,6 +179,8 @@ def _asked(
     they are; others keep it up to date where it is on a server."""
     from dataclasses import replace
 
+    from tamis.model import Hint
+
     look = None
     if corpus.exists() and corpus.capabilities.updated_by_search:
         look = _Look(corpus)
@@ -189,7 +191,7 @@ def _asked(
         look is not None and not found.index.pending_files
     ):  # these are among the files that wait
         hints += look.told(root)
-    return replace(found, hints=(*found.hints, *hints))
+    return replace(found, hints=(*found.hints, *map(Hint, hints)))
 
 
 class _Look:

@@ -18,7 +18,9 @@ from tamis.ingest.documents.links import document_target
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.read import read_inside
 from tamis.model import (
+    Advice,
     Facts,
+    Hint,
     Link,
     LinkType,
     Parent,
@@ -38,8 +40,8 @@ from tamis.text.linking import Directory, named
 MOST_NODES: Final = 120  # of a picture: more cannot be read
 _SHOWN: Final = 5  # documents that an error names
 _WHOLE: Final = 1 << 30  # characters: no indexed document has as many
-_TOO_LONG: Final = ("cut: raise max_tokens, or go on with path and start_line",)
-_MOVED: Final = "the file has changed since it was indexed: lines may have moved"
+_TOO_LONG: Final = (Hint("the text is cut", Advice.READ_ON),)
+_MOVED: Final = Hint("the file has changed since it was indexed: lines may have moved")
 
 
 # --- Passages -------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ class Excerpt(Plain):
     header_path: str = ""
     # Where to go on, if the text was too long or the document goes on.
     next_line: int | None = None
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 def excerpt(corpus: Corpus, wanted: Wanted, most: int) -> Excerpt:
@@ -117,7 +119,7 @@ def find_document(corpus: Corpus, snapshot: IndexSnapshot, path: str) -> str:
             f"{len(found)} documents are called {path}", hint=f"one of {shown}"
         )
     near = difflib.get_close_matches(path, snapshot.documents(EVERYTHING), n=_SHOWN)
-    hint = "index_status tells what is skipped, and why"
+    hint = "the status of the index tells what is skipped, and why"
     if near:
         hint = f"did you mean {', '.join(near)}?"
     raise NotIndexed(f"no document {path} is indexed", hint=hint)
@@ -227,7 +229,7 @@ def _lines(
     wanted = lines[first - 1 : last]
     count = _fitting(wanted, most)
     text = "\n".join(wanted[:count])
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
     if count < len(wanted) or len(text) > most:
         hints = _TOO_LONG
     end = first + count - 1
@@ -258,7 +260,7 @@ def _cells(
     count = _fitting([f"{each.content}\n" for each in inside], most)
     shown = inside[:count]
     text = "\n\n".join(each.content for each in shown)
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
     if count < len(inside) or len(text) > most:
         hints = _TOO_LONG
     start, end = shown[0].start_line, shown[-1].end_line

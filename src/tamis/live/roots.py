@@ -29,7 +29,7 @@ from tamis.live.browse import (
 from tamis.live.corpus import Freshness, LiveCorpus, Watch
 from tamis.live.folders import Folder
 from tamis.live.watcher import Said
-from tamis.model import Found, Plain, Related, Report, Result, Step
+from tamis.model import Found, Hint, Plain, Related, Report, Result, Step
 from tamis.query.filters import EVERYTHING
 from tamis.query.language import parse_query
 from tamis.request import Narrowing
@@ -67,7 +67,7 @@ class Page:
     has_more: bool
     freshness: Freshness
     generations: tuple[int, ...]  # of the indexes that answered
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
     related: tuple[tuple[str, Related], ...] | None = None  # None if not asked for
     found: Mapping[str, Found] = field(default_factory=dict)  # each root's whole answer
 

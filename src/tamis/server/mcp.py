@@ -438,8 +438,10 @@ def _aware(page: "Page", before: Sequence[int]) -> "Page":
     """With a word of warning where the index is another than the one that gave the cursor."""
     if not before or tuple(before) == page.generations:
         return page
+    from tamis.model import Hint
+
     changed = "the index has changed since the page before: results may be missing or come twice"
-    return replace(page, hints=(*page.hints, changed))
+    return replace(page, hints=(*page.hints, Hint(changed)))
 
 
 # --- The server -----------------------------------------------------------------------------

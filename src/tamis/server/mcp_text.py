@@ -13,7 +13,7 @@ from typing import Any, Final
 from tamis.live.browse import Excerpt
 from tamis.live.corpus import Freshness
 from tamis.live.roots import Located, Page, RootStatus
-from tamis.model import Related
+from tamis.model import Advice, Related
 from tamis.text.printable import also_in, visible
 
 CHARACTERS: Final = 4  # in a token, about: enough to bound what an answer costs
@@ -34,7 +34,7 @@ class Told:
 
 
 def tell_page(page: Page, max_tokens: int, *, several: bool) -> Told:
-    hints = [_worded(hint) for hint in page.hints]
+    hints = [hint.worded(_ADVICE) for hint in page.hints]
     envelope = {
         "results": [],
         "freshness": page.freshness.to_dict(),
@@ -65,9 +65,12 @@ _LINKED: Final = "more linked documents are not shown: raise max_tokens"
 _CUT: Final = "cut passages: read them with get_passage (chunk_id, or path and lines), or raise max_tokens"
 
 
-def _worded(hint: str) -> str:
-    """A hint for the command line in the words of a tool."""
-    return hint.replace("--min-score", "min_score")
+_ADVICE: Final = {
+    Advice.STATUS: "see: index_status",
+    Advice.SHOW_MORE: "min_score 0 shows more",
+    Advice.SHOW_LIKELY: "min_score 0.3 leaves such results out",
+    Advice.READ_ON: "raise max_tokens, or go on with path and start_line",
+}
 
 
 def _size(value: object) -> int:
@@ -228,7 +231,7 @@ def tell_excerpt(
     structured = {"content": ""} | plain | {"freshness": freshness.to_dict()}
     structured |= {"root": root} if several else {}
     if found.hints:
-        structured["hints"] = list(found.hints)
+        structured["hints"] = [hint.worded(_ADVICE) for hint in found.hints]
     header = f"  {found.header_path}" if found.header_path else ""
     place = visible(
         f"{_rooted(structured)}:{found.start_line}-{found.end_line}{header}"

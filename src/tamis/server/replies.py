@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 import tamis
+from tamis.model import Advice
 from tamis.server.api import LARGEST_PASSAGE
 from tamis.server.mcp import Desk
 from tamis.server.paging import Cursor, digest, read_cursor
@@ -86,6 +87,7 @@ class Replies:
                 page, self._desk.opened().words(given["query"]) if marked else ""
             ),
             "freshness": page.freshness.to_dict(),
+            "hints": [hint.worded(_ADVICE) for hint in page.hints],
         }
         if place.generations and place.generations != page.generations:
             body["hints"] = [*body["hints"], _CHANGED]
@@ -172,7 +174,7 @@ class Replies:
         )
         body = found.to_dict() | {
             "root": name,
-            "hints": list(found.hints),
+            "hints": [hint.worded(_ADVICE) for hint in found.hints],
             "freshness": freshness.to_dict(),
         }
         return Reply(body, _tag(freshness, generations))
@@ -232,6 +234,12 @@ class Replies:
         )
 
 
+_ADVICE: Final = {
+    Advice.STATUS: "see: /api/v1/status",
+    Advice.SHOW_MORE: "min_score=0 shows more",
+    Advice.SHOW_LIKELY: "min_score=0.3 leaves such results out",
+    Advice.READ_ON: "ask for fewer neighbours",
+}
 _CHANGED: Final = (
     "the index has changed since the page before: results may be missing or come twice"
 )
