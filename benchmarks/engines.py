@@ -186,10 +186,8 @@ def ask(corpus: Corpus, text: str, filter: f.Filter, per_document: int = 0) -> F
         limit=ANSWER,
         max_chunks_per_doc=per_document,
     )
-    kept = replace(
-        question.settings, content_dedup_enabled=False, ngram_dedup_enabled=False
-    )
-    return corpus.ask(text, replace(question, settings=kept))
+    every_copy = question.without | {"same text", "overlap", "near text"}
+    return corpus.ask(text, replace(question, without=every_copy))
 
 
 def places(found: Found) -> list[str]:

@@ -23,7 +23,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -35,10 +35,11 @@ from tamis.ingest.code.child import CHILD
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, decode
 from tamis.model import INDEX_FOLDER
-from tamis.settings import ChunkingSettings, FieldSettings
+from tamis.settings import ChunkingSettings
 from tamis.text.languages import CODE_LANGUAGE, DATA_LANGUAGE
 from tamis.text.linking import key_of, names_of
 from tamis.text.words import content_hash
+from tamis.weights import FIELD_WEIGHTS
 
 Make = Callable[[random.Random], str]
 
@@ -429,7 +430,7 @@ def read_case(path: str, data: bytes) -> bool:
     document, _ = parse(
         Source(path, text, content_hash(data), len(data), 0, 0, 0, 0, warning), sizes
     )
-    lanes = Lanes(asdict(FieldSettings()))
+    lanes = Lanes(FIELD_WEIGHTS)
     lanes.begin(document)
     last = text.count("\n") + 1
     for row, chunk in enumerate(document.chunks):

@@ -56,12 +56,12 @@ EVERYTHING_ON = {
     "search.recency_profile": "code",
     "search.recency_bias": 0.8,
     "search.query_expansion_enabled": True,
-    "search.query_expansion_threshold": 0.3,
-    "search.query_expansion_keywords": 0.3,
+    "weights.query_expansion_threshold": 0.3,
+    "weights.query_expansion_keywords": 0.3,
     "search.synonyms": "software",
     "search.adaptive_weights_enabled": True,
     "search.rerank_enabled": True,
-    "search.rerank_budget_ms": 0,  # with a limit, what fits is up to the machine
+    "weights.rerank_budget_ms": 0,  # with a limit, what fits is up to the machine
 }
 Kept = Mapping[str, Sequence[int]]  # by path, the passages that a filter leaves
 

@@ -9,7 +9,7 @@ It asks 200 requests through each door: Python, the command line, MCP and HTTP.
 `compare` asks the same again, of the same corpora, and exits with 1 for any difference.
 
 The tree under test is the one that this Python has installed. It builds its own indexes, beside the
-corpora, and they go when the run ends. Nothing of tamis is used but `tamis.open` and its command.
+corpora, and they go when the run ends. Nothing of tamis is used but `tamis.open` and its command (and `PATIENT`).
 
 Differences come in three groups:
 answers  what was found, exit codes and statuses: must be none
@@ -102,6 +102,28 @@ rerank_budget_ms = 0
 watch = false
 budget_ms = 60000
 """
+# Reranking without a time limit also where that is no setting any more, but a constant.
+PATIENT: Final = """
+import tomllib
+from dataclasses import replace
+
+from tamis import settings
+
+
+def read(text, *, loads=tomllib.loads):
+    table = loads(text)
+    table.get("search", {}).pop("rerank_budget_ms", None)
+    return table
+
+
+if "search.rerank_budget_ms" not in settings.all_keys():
+    tomllib.loads = read
+    for name, preset in settings.PRESETS.items():
+        weights = replace(preset.weights, rerank_budget_ms=0)
+        settings.PRESETS[name] = replace(preset, weights=weights)
+"""
+# The command of the tree under test, for a process of its own.
+COMMAND: Final = f"{PATIENT}\nfrom tamis.cli.main import main\nmain()"
 SETTINGS: Final = {
     "docs": """
 [workspaces]
@@ -784,7 +806,7 @@ def schemas_of_mcp(roots: Sequence[Path]) -> Json:
 
 def mcp_server(roots: Sequence[Path]) -> StdioServerParameters:
     """How a client starts the server."""
-    words = ["-m", "tamis", "mcp"]
+    words = ["-c", COMMAND, "mcp"]
     for root in roots:
         words += ["--root", str(root)]
     place = str(roots[0].parent)
@@ -945,8 +967,8 @@ def serving(roots: Sequence[Path]) -> Iterator[str]:
         port = found.getsockname()[1]
     words = [
         sys.executable,
-        "-m",
-        "tamis",
+        "-c",
+        COMMAND,
         "serve",
         *map(str, roots),
         "--port",
@@ -1064,6 +1086,7 @@ def own_indexes(roots: Sequence[Path]) -> Iterator[None]:
     os.environ["TAMIS_USER_CONFIG"] = os.devnull
     os.environ["NO_COLOR"] = "1"
     os.environ["COLUMNS"] = "100"
+    exec(PATIENT, {})
     try:
         yield
     finally:

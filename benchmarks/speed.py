@@ -342,10 +342,6 @@ def rerank_candidates(
         for at in range(8)
     ]
     query = "how do I configure a runner"
-    unlimited, limited = (
-        SearchSettings(rerank_budget_ms=0),
-        SearchSettings(rerank_budget_ms=budget_ms),
-    )
     watched = Watched(model.scores)
     ratios, passes, bounded, done = [], 0, [], []
     for candidates in picks:
@@ -359,13 +355,13 @@ def rerank_candidates(
             with ThreadPoolExecutor(model.threads) as pool:
                 list(pool.map(lambda window: model.forward(*window), windows))
 
-        def ours(candidates=candidates, settings=unlimited) -> None:
-            reranked(candidates, query, settings, watched)
+        def ours(candidates=candidates, budget_ms=0) -> None:
+            reranked(candidates, query, 10, budget_ms, watched)
 
         took, alone = alternate(ours, bare, 3)
         ratios.append(took / alone)
         for _ in range(4):
-            bounded.append(seconds(lambda: ours(settings=limited)) * 1000)
+            bounded.append(seconds(lambda: ours(budget_ms=budget_ms)) * 1000)
             done.append(watched.done)
     return {
         "windows": passes / len(picks),

@@ -119,7 +119,7 @@ def settings_page() -> str:
     names = {key: variable for variable, key in ENVIRONMENT_NAMES.items()}
     lines = [SETTINGS_HEAD]
     for section in fields(Settings):
-        if section.name == "workspaces":
+        if section.name in ("workspaces", "weights"):
             continue
         lines.append(
             f"## [{section.name}]\n\n| key | default | meaning | environment |\n|---|---|---|---|"

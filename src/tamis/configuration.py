@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,12 +24,10 @@ from tamis.settings import (
     OTHER_NAMES,
     PRESETS,
     RECENCY_PROFILES,
-    SYNONYMS,
     TOKEN_VARIABLE,
     USER_FILE_VARIABLE,
     WORKSPACE_FILTERING,
     ChunkingSettings,
-    SearchSettings,
     Settings,
     all_keys,
     environment_name,
@@ -86,10 +84,10 @@ def load(
             "which may not say where your documents go",
             hint="if you mean it, say so in your own configuration file, the environment or with --engine",
         )
-    return _check(laid_over(Settings(search=_preset(first.search.preset))))
+    return _check(laid_over(_preset(first.search.preset)))
 
 
-def _preset(name: str) -> SearchSettings:
+def _preset(name: str) -> Settings:
     if name not in PRESETS:
         raise BadSetting(
             f"search.preset is {name!r}", hint=f"allowed: {', '.join(PRESETS)}"
@@ -107,9 +105,7 @@ def user_file(environment: Mapping[str, str]) -> Path:
 
 
 # Settings that name files. A checkout brings its own configuration: it may name what it brings, no more.
-_PLACES: Final = (
-    "index.directory", "search.rerank_model", "search.synonyms_file", "search.wordnet_directory",
-)  # fmt: skip
+_PLACES: Final = ("index.directory", "search.rerank_model", "search.synonyms")
 
 
 def _lay_project(settings: Settings, root: Path) -> Settings:
@@ -242,6 +238,8 @@ def _lay_environment(settings: Settings, environment: Mapping[str, str]) -> Sett
 def _set(settings: Settings, name: str, value: object, source: str) -> Settings:
     name = OTHER_NAMES.get(name, name)
     section, _, last = name.partition(".")
+    if section in ("weights", "fields"):
+        return _set_weight(settings, name, value, source)
     known = [k for k in all_keys() if k.startswith(f"{section}.")]
     if name not in known:
         raise _unknown(name, tuple(known) or all_keys(), source)
@@ -250,6 +248,19 @@ def _set(settings: Settings, name: str, value: object, source: str) -> Settings:
     converted = _convert(value, type(declared.default), name, source)
     _check_range(converted, declared.metadata, name, source)
     return replace(settings, **{section: replace(current, **{last: converted})})
+
+
+def _set_weight(settings: Settings, name: str, value: object, source: str) -> Settings:
+    """Change a measured constant. Only an evaluation does so: files and variables cannot name one."""
+    section, _, last = name.partition(".")
+    weights = settings.weights
+    known = weights.fields if section == "fields" else asdict(weights)
+    if last not in known:
+        raise _unknown(name, tuple(f"{section}.{each}" for each in known), source)
+    changed: Any = {last: _convert(value, type(known[last]), name, source)}
+    if section == "fields":
+        changed = {"fields": {**weights.fields, **changed}}
+    return replace(settings, weights=replace(weights, **changed))
 
 
 def _convert(value: object, kind: type, name: str, source: str) -> object:
@@ -321,11 +332,6 @@ def _check(settings: Settings) -> Settings:
             f"server.editor is {settings.server.editor!r}",
             hint=f"allowed: {', '.join(EDITORS)}",
         )
-    if settings.search.synonyms not in SYNONYMS:
-        raise BadSetting(
-            f"search.synonyms is {settings.search.synonyms!r}",
-            hint=f"allowed: {', '.join(SYNONYMS)}",
-        )
     way = settings.search.workspace_filtering
     if way not in WORKSPACE_FILTERING:
         raise BadSetting(
@@ -383,7 +389,9 @@ def _check_sizes(sizes: ChunkingSettings) -> None:
 
 
 def _section_names() -> tuple[str, ...]:
-    return tuple(section.name for section in fields(Settings))
+    return tuple(
+        section.name for section in fields(Settings) if section.name != "weights"
+    )
 
 
 def _unknown(name: str, known: tuple[str, ...], source: str) -> BadSetting:

@@ -197,7 +197,7 @@ class Corpus:
         """Ask and index by these settings from now on. The index stays where it is."""
         names, penalty = (
             given.names_for(self.root, settings),
-            ArchivePenalty.of(settings.archive),
+            ArchivePenalty.of(settings.archive, settings.weights),
         )
         if settings.model.name:
             check_name(settings.model.name)
@@ -256,7 +256,7 @@ class Corpus:
         `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
         `use_rrf=False` asks the meaning lane alone and keeps its order. `rerank_with_recency` raises what is
         recent as `search.recency_profile` says, or as its `code` profile does where that is off.
-        `rerank` puts the best in the order of a cross-encoder (`search.rerank_budget_ms` bounds its time).
+        `rerank` puts the best in the order of a cross-encoder (within 150 ms).
         `quick` asks no model: words, names and links answer, in a few milliseconds.
         `explain` tells of each result where it stood after each stage, and of each stage what it left.
         `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
@@ -315,13 +315,18 @@ class Corpus:
             mmr=usual.mmr_enabled,
             now=time.time(),
             settings=usual,
+            weights=self.settings.weights,
             archive=self._penalty,
             synonyms=self._synonyms,
         )
 
     @cached_property
     def _synonyms(self) -> Synonyms:
-        return Synonyms.of(self.settings.search, self.root)
+        return Synonyms.of(
+            self.settings.search.synonyms,
+            self.settings.weights.synonym_weight,
+            self.root,
+        )
 
     def _hides_archived(self, stated: Filter) -> bool:
         """Whoever names archived documents in a filter means to see them."""

@@ -201,7 +201,7 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> Iterator[H
         yield Hint("links were not followed: max_hops is 0")
     done, wanted = answer.reranked
     if done < wanted:
-        budget = f"{question.settings.rerank_budget_ms} ms (search.rerank_budget_ms)"
+        budget = f"{question.weights.rerank_budget_ms} ms"
         yield Hint(f"{done} of {wanted} candidates were reranked within {budget}")
     yield from _confidence(question, answer)
     if answer.expansion.unready and answer.allowed.chunks:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from tamis.weights import Weights
+
 
 def key(
     default: Any, doc: str, *, low: float | None = None, high: float | None = None
@@ -36,69 +38,10 @@ class SearchSettings:
     code_search_weight: float = key(
         1.0, "Weight of the code lane in the fusion; 0 turns it off.", low=0
     )
-    score_confidence: bool = key(
-        True,
-        "Scale what a lane adds by how far the passage's score stands behind the lane's best.",
-    )
-    adaptive_confidence: bool = key(
-        True,
-        "Find out for each question what the words lane's word is worth, from how its hits differ.",
-    )
-    keyword_confidence: float = key(
-        0.72, "What the words lane's word is worth beside the meaning lane's.", low=0
-    )
-    code_confidence: float = key(
-        0.67, "What the code lane's word is worth beside the meaning lane's.", low=0
-    )
-    graph_confidence: float = key(
-        1.0, "What the links lane's word is worth beside the meaning lane's.", low=0
-    )
-    similarity_confidence: float = key(
-        1.0,
-        "Factor for what the meaning lane adds where the cosine is above 0.9.",
-        low=1,
-    )
-    inner_confidence: float = key(
-        0.75,
-        "What the meaning lane's word is worth for passages after a document's first, code aside.",
-        low=0,
-        high=1,
-    )
-    candidate_depth: int = key(
-        75,
-        "How many passages each lane is asked for, at least; what else the limit needs comes on top.",
-        low=50,
-        high=1000,
-    )
     adaptive_weights_enabled: bool = key(
         False,
         "Weigh lanes by the type of a question: words x 1.5 when factual, links x 1.5 when navigational, "
         "meaning x 1.3 when exploratory.",
-    )
-    path_boost: float = key(
-        1.2, "Factor for code in a file whose whole name is in the question.", low=1
-    )
-    aside_penalty: float = key(
-        0.8,
-        "Factor for tests, examples and vendored code, unless a question asks for them.",
-        low=0,
-        high=1,
-    )
-    coherence: float = key(
-        0.2,
-        "What a document's further good passages add to its best one: this share, from the third on.",
-        low=0,
-    )
-    saturation: float = key(
-        0.9,
-        "Factor for each passage of a document that stands above another of it; 1 is none.",
-        low=0,
-        high=1,
-    )
-    named_boost: float = key(
-        2.0,
-        "Factor for a passage that defines the symbol, or is in the file, that a question names.",
-        low=1,
     )
     graph_weight: float = key(
         1.0, "Weight of the links lane in the fusion; 0 turns it off.", low=0
@@ -114,9 +57,6 @@ class SearchSettings:
     )
     min_confidence: float = key(
         0.0, "Results scored lower than this are dropped; 0 keeps all.", low=0, high=1
-    )
-    content_dedup_enabled: bool = key(
-        True, "Keep only the best of passages with the same text."
     )
     ngram_dedup_enabled: bool = key(
         True, "Keep only the best of passages with nearly the same text."
@@ -167,11 +107,6 @@ class SearchSettings:
     rerank_top_n: int = key(
         10, "How many candidates are reranked at most.", low=1, high=100
     )
-    rerank_budget_ms: int = key(
-        150,
-        "Milliseconds for reranking: as many candidates as fit, the others stay as they were; 0: no limit.",
-        low=0,
-    )
     rerank_model: str = key(
         "minilm",
         "The cross-encoder: minilm (`tamis[rerank]`), a folder with `model.onnx` and `tokenizer.json` "
@@ -195,45 +130,11 @@ class SearchSettings:
         False,
         "Add terms of the index that mean something similar to the question (needs a model).",
     )
-    query_expansion_top_k: int = key(
-        3, "How many terms the expansion adds at most.", low=1, high=50
-    )
-    query_expansion_threshold: float = key(
-        0.5,
-        "How near to the question (cosine) a term must be to be added.",
-        low=-1,
-        high=1,
-    )
-    query_expansion_min_frequency: int = key(
-        2,
-        "Terms that fewer passages have are not added; to lower it, index again.",
-        low=1,
-    )
-    query_expansion_max_terms: int = key(
-        10_000,
-        "Only this many terms, those that the most passages have, can be added.",
-        low=1,
-    )
-    query_expansion_keywords: float = key(
-        0.0,
-        "Weight of the added terms in the words lane; 0 adds them to the meaning lane alone.",
-        low=0,
-    )
     synonyms: str = key(
         "off",
         "Add synonyms to the words lane: `software` from a small table of the trade's words, "
-        "`wordnet` from WordNet as well, `off` none.",
-    )
-    synonym_weight: float = key(
-        0.3, "What a synonym counts, where a word of the question counts 1.", low=0
-    )
-    synonyms_file: str = key(
-        "",
-        "Your own synonyms, from the root: a text file with a group on each line, parted by commas; "
-        "used whatever `synonyms` says.",
-    )
-    wordnet_directory: str = key(
-        "/usr/share/wordnet", "Where WordNet's dictionary files are, from the root."
+        "`wordnet` from WordNet as well, `off` none; or from your own file, by its path from the root: "
+        "a group on each line, its words separated by commas.",
     )
 
 
@@ -286,30 +187,6 @@ class ChunkingSettings:
         return replace(
             self, min_chars=low, max_chars=high, overlap_chars=self.child_overlap_chars
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FieldSettings:
-    title: float = key(3.0, "Weight of words in the document's title.", low=0)
-    headers: float = key(
-        2.5, "Weight of words in the headings above the passage.", low=0
-    )
-    keywords: float = key(2.5, "Weight of words in the front matter's keywords.", low=0)
-    description: float = key(
-        2.0, "Weight of words in the front matter's description.", low=0
-    )
-    tags: float = key(2.0, "Weight of words in the document's tags.", low=0)
-    aliases: float = key(1.5, "Weight of words in the front matter's aliases.", low=0)
-    author: float = key(1.0, "Weight of words in the author's name.", low=0)
-    category: float = key(1.0, "Weight of words in the category.", low=0)
-    body: float = key(1.0, "Weight of words in the passage itself.", low=0)
-    symbols: float = key(
-        5.0, "Code lane: weight of the names that a passage defines.", low=0
-    )
-    path: float = key(2.0, "Code lane: weight of the file's path and name.", low=0)
-    code: float = key(
-        1.0, "Code lane: weight of identifiers in the passage itself.", low=0
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,12 +274,6 @@ class ArchiveSettings:
         ),
         "What counts as archived: indexed, but hidden from answers unless asked for.",
     )  # fmt: skip
-    folder_penalty: float = key(
-        0.5, "Factor on the score of what lies in an archived folder.", low=0, high=1
-    )
-    file_penalty: float = key(
-        0.7, "Factor on the score of an archived file elsewhere.", low=0, high=1
-    )
     index: bool = key(
         True, "Index archived files (hidden); false leaves them out of the index."
     )
@@ -469,7 +340,6 @@ class EngineSettings:
 class Settings:
     search: SearchSettings = SearchSettings()
     chunking: ChunkingSettings = ChunkingSettings()
-    fields: FieldSettings = FieldSettings()
     index: IndexSettings = IndexSettings()
     watch: WatchSettings = WatchSettings()
     model: ModelSettings = ModelSettings()
@@ -478,15 +348,20 @@ class Settings:
     server: ServerSettings = ServerSettings()
     engine: EngineSettings = EngineSettings()
     workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    weights: Weights = Weights()  # no settings: only `tamis eval` changes them
 
 
 # What each is worth, and what it costs, is measured in docs/ranking.md.
-PRESETS: Final[Mapping[str, SearchSettings]] = {
-    "fast": SearchSettings(
-        preset="fast", candidate_depth=50, max_hops=0, ngram_dedup_enabled=False
+PRESETS: Final[Mapping[str, Settings]] = {
+    "fast": Settings(
+        SearchSettings(preset="fast", max_hops=0, ngram_dedup_enabled=False),
+        weights=Weights(candidate_depth=50),
     ),
-    "balanced": SearchSettings(),
-    "best": SearchSettings(preset="best", candidate_depth=100, graph_confidence=1.5),
+    "balanced": Settings(),
+    "best": Settings(
+        SearchSettings(preset="best"),
+        weights=Weights(candidate_depth=100, graph_trust=1.5),
+    ),
 }
 ENVIRONMENT_NAMES: Final = {
     "TAMIS_INDEX_DIR": "index.directory",
@@ -514,7 +389,6 @@ EDITORS: Final[Mapping[str, str]] = {
 }
 WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
 RECENCY_PROFILES: Final = ("docs", "code", "off")
-SYNONYMS: Final = ("off", "software", "wordnet")
 
 
 def all_keys() -> tuple[str, ...]:
@@ -526,7 +400,7 @@ def all_keys() -> tuple[str, ...]:
     return tuple(
         f"{name}.{k.name}"
         for name, value in sections
-        if name != "workspaces"
+        if name not in ("workspaces", "weights")
         for k in fields(value)
     )
 

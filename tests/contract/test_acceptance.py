@@ -203,7 +203,7 @@ def test_auth_finds_authentication(expanded, tmp_path):
     root = write_files(tmp_path, AUTH)
     flags = {
         "search__query_expansion_enabled": expanded,
-        "search__query_expansion_min_frequency": 1,
+        "weights__query_expansion_min_frequency": 1,
     }
     with corpus_at(root, tmp_path / ".tamis", **flags) as corpus:
         found = corpus.search("auth")
@@ -222,7 +222,7 @@ def test_the_vocabulary_is_kept_with_the_index(tmp_path):
     root = write_files(tmp_path, AUTH)
     flags = {
         "search__query_expansion_enabled": True,
-        "search__query_expansion_min_frequency": 1,
+        "weights__query_expansion_min_frequency": 1,
     }
     with corpus_at(root, tmp_path / ".tamis", **flags) as corpus:
         settings, told = corpus.settings, corpus.search("auth").expansion
@@ -306,7 +306,7 @@ def test_duplicates_are_gone_before_meaning_is_compared(by_hash, corpus_of):
     """Seed test compression_stats_populated: by hash, or by trigrams alone."""
     files = {f"{number:02}.md": f"{TEXTS[number % 4]}\n" for number in range(40)}
     flags = {
-        "search__content_dedup_enabled": by_hash,
+        "weights__content_dedup_enabled": by_hash,
         "search__ngram_dedup_enabled": True,
     }
     corpus = corpus_of(files, **flags, search__dedup_enabled=True)

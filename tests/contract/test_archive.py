@@ -67,7 +67,7 @@ def lifted(tmp_path_factory) -> Iterator[Corpus]:
     """The same files where being archived costs nothing: what scores would be without it."""
     root = write_files(tmp_path_factory.mktemp("lifted"), FILES)
     with open_corpus(
-        root, archive__folder_penalty=1, archive__file_penalty=1
+        root, weights__archive_folder_penalty=1, weights__archive_file_penalty=1
     ) as corpus:
         yield corpus
 
@@ -803,7 +803,7 @@ def test_archived_passages_do_not_crowd_out_current_ones(corpus_of):
         f"now/{n}.md": f"grass and many other words besides, number{n} among them"
         for n in range(3)
     }
-    corpus = corpus_of(files, archive__folder_penalty=0.05, model__name="none")
+    corpus = corpus_of(files, weights__archive_folder_penalty=0.05, model__name="none")
     found = corpus.search("grass", limit=5, exclude_archived=False)
     assert [result.is_archived for result in found.results] == [
         False,

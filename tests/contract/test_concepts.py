@@ -22,7 +22,7 @@ from tamis.query import filters as f
 
 ON = {
     "search__query_expansion_enabled": True,
-    "search__query_expansion_threshold": -1.0,
+    "weights__query_expansion_threshold": -1.0,
 }
 SMALL = {
     "chunking__min_chars": 0,
@@ -189,7 +189,7 @@ def test_an_expanded_question_finds_what_its_words_do_not(tmp_path):
     alone = {
         "model__name": "granite",
         "search__max_hops": 0,
-        "search__query_expansion_keywords": 0.3,
+        "weights__query_expansion_keywords": 0.3,
     }
     with open_corpus(root, **alone) as plain:
         assert not [
@@ -375,7 +375,7 @@ def test_a_lower_floor_needs_another_run(tmp_path):
     with open_corpus(root, **ON) as corpus:
         assert nearest(corpus, "retry", floor=1) is None
         assert (
-            make(corpus, HashingEmbedder(), search__query_expansion_min_frequency=1)
+            make(corpus, HashingEmbedder(), weights__query_expansion_min_frequency=1)
             == 21
         )
         assert "zigzag" in dict(nearest(corpus, "retry", floor=1))

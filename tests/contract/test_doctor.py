@@ -688,7 +688,7 @@ def test_damage_of_many_kinds_at_once(corpus, made):
 def test_the_concept_vocabulary_is_made_again(tmp_path):
     flags = {
         "search__query_expansion_enabled": True,
-        "search__query_expansion_min_frequency": 2,
+        "weights__query_expansion_min_frequency": 2,
     }
     with open_corpus(write_files(tmp_path / "root", FILES), **flags) as corpus:
         assert problems(corpus.check()) == []

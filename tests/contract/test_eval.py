@@ -115,7 +115,7 @@ def test_a_way_is_settings_under_a_name():
     assert way.name == "flat"
     settings = way.settings("none")
     assert (settings.search.rrf_k_constant, settings.search.max_hops) == (10, 0)
-    assert (settings.fields.title, settings.model.name) == (1.5, "none")
+    assert (settings.weights.fields["title"], settings.model.name) == (1.5, "none")
 
 
 def test_a_comma_may_belong_to_a_value():

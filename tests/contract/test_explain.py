@@ -137,12 +137,15 @@ def test_every_step_of_a_question_with_everything_on(corpus_of, monkeypatch):
         "other.md": "Sheep eat grass on a meadow.\n",
     }
     everything = {
-        "query_expansion_enabled": True, "query_expansion_threshold": -1.0, "adaptive_weights_enabled": True,
-        "rerank_enabled": True, "rerank_budget_ms": 0, "dedup_enabled": True, "min_confidence": 0.01,
-    }  # fmt: skip
-    corpus = corpus_of(
-        files, **{f"search__{name}": value for name, value in everything.items()}
-    )
+        "search__query_expansion_enabled": True,
+        "search__adaptive_weights_enabled": True,
+        "search__rerank_enabled": True,
+        "search__dedup_enabled": True,
+        "search__min_confidence": 0.01,
+        "weights__query_expansion_threshold": -1.0,
+        "weights__rerank_budget_ms": 0,
+    }
+    corpus = corpus_of(files, **everything)
     found = corpus.search("getAuthToken authentication", explain=True)
     assert found.query_type == "factual"
     assert "password" in found.expansion

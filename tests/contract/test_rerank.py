@@ -58,8 +58,14 @@ def names(candidates: Sequence[Candidate]) -> str:
     return "".join(each.passage.path[0] for each in candidates)
 
 
-def stage(candidates: Sequence[Candidate], rerank, **keys: object) -> list[Candidate]:
-    return reranked(candidates, "question", SearchSettings(**keys), rerank)
+def stage(
+    candidates: Sequence[Candidate],
+    rerank,
+    *,
+    rerank_top_n: int = 10,
+    rerank_budget_ms: int = 150,
+) -> list[Candidate]:
+    return reranked(candidates, "question", rerank_top_n, rerank_budget_ms, rerank)
 
 
 @pytest.mark.rows("R002-065", "R002-068", "C51", "C52")
@@ -354,17 +360,17 @@ def test_the_model_is_asked_once_however_deep_the_lanes_are(corpus_of, loading):
 def test_what_fitted_into_the_time_is_said(corpus_of, loading):
     """Ten at most, in 150 ms unless told otherwise; what did not fit is told, at every door."""
     loading.toy.most = 4
-    found = corpus_of(FILES, search__rerank_budget_ms=70).search("alpha", rerank=True)
+    found = corpus_of(FILES, weights__rerank_budget_ms=70).search("alpha", rerank=True)
     assert loading.toy.calls[0][2] == 0.07
     assert found.stats["reranked"] == 4
     assert tuple(map(str, found.hints)) == (
-        "4 of 10 candidates were reranked within 70 ms (search.rerank_budget_ms)",
+        "4 of 10 candidates were reranked within 70 ms",
     )
     loading.toy.most = 1
     corpus = corpus_of(FILES)
     found, plain = corpus.search("alpha", rerank=True), corpus.search("alpha")
     assert tuple(map(str, found.hints)) == (
-        "0 of 10 candidates were reranked within 150 ms (search.rerank_budget_ms)",
+        "0 of 10 candidates were reranked within 150 ms",
     )
     assert [(r.path, r.score) for r in found.results] == [
         (r.path, r.score) for r in plain.results

@@ -250,7 +250,7 @@ def test_codes_in_files_cover_every_name():
 
 
 @pytest.mark.parametrize(
-    "name", ["index.directory", "search.rerank_model", "search.synonyms_file"]
+    "name", ["index.directory", "search.rerank_model", "search.synonyms"]
 )
 @pytest.mark.parametrize(
     "place", ["/etc", "../outside", "docs/../../outside", "~/outside", "link/outside"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tamis.settings import FieldSettings, SearchSettings
+from tamis.settings import SearchSettings
+from tamis.weights import FIELD_WEIGHTS
 
 FILLER = (
     "Plain text about nothing in particular, written to be as long as the others are. "
@@ -24,26 +25,10 @@ def lanes(result) -> dict[str, int]:
 @pytest.mark.rows("C47", "R002-055..057", "R002-111", "R002-113..116", "R002-120")
 def test_the_weights_of_fields():
     """The later list of the seed holds."""
-    fields = FieldSettings()
-    assert (fields.title, fields.headers, fields.keywords, fields.description) == (
-        3.0,
-        2.5,
-        2.5,
-        2.0,
-    )
-    assert (
-        fields.tags,
-        fields.aliases,
-        fields.author,
-        fields.category,
-        fields.body,
-    ) == (
-        2.0,
-        1.5,
-        1.0,
-        1.0,
-        1.0,
-    )
+    assert FIELD_WEIGHTS == {
+        "title": 3.0, "headers": 2.5, "keywords": 2.5, "description": 2.0, "tags": 2.0, "aliases": 1.5,
+        "author": 1.0, "category": 1.0, "body": 1.0, "symbols": 5.0, "path": 2.0, "code": 1.0,
+    }  # fmt: skip
 
 
 @pytest.mark.rows(

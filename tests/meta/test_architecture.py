@@ -21,6 +21,7 @@ LAYERS = (
         "query",
         "gitignore",
         "settings",
+        "weights",
         "progress",
         "failpoints",
     },

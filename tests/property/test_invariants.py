@@ -21,6 +21,7 @@ from tamis.corpus import Corpus
 from tamis.model import Found
 from tamis.search.stages import STAGES
 from tamis.settings import PRESETS, SearchSettings
+from tamis.weights import Weights
 
 NOW = 1_782_777_600  # 2026-06-30
 WORDS = (
@@ -47,22 +48,22 @@ BUILT = {
     "chunking__child_overlap_chars": 20,
     "search__query_expansion_enabled": True,
 }
-# Every key of [search] that ranks or drops, with values of which some are extreme.
+# Every setting and weight that ranks or drops, with values of which some are extreme.
 DRAWN: dict[str, tuple[Any, ...]] = {
     "path_boost": (1.0, 1.2, 3.0),
-    "inner_confidence": (0.0, 0.75, 1.0),
-    "aside_penalty": (0.0, 0.3, 0.8, 1.0),
+    "inner_trust": (0.0, 0.75, 1.0),
+    "test_code_penalty": (0.0, 0.3, 0.8, 1.0),
     "preset": tuple(PRESETS),
     "semantic_weight": (0.0, 0.5, 1.0, 3.0),
     "keyword_weight": (0.2, 1.0, 5.0),
     "code_search_enabled": (True, False),
     "code_search_weight": (0.0, 1.0, 4.0),
-    "score_confidence": (True, False),
-    "adaptive_confidence": (True, False),
-    "keyword_confidence": (0.0, 0.8, 2.0),
-    "code_confidence": (0.0, 0.67, 2.0),
-    "graph_confidence": (0.0, 1.0, 2.0),
-    "similarity_confidence": (1.0, 1.5),
+    "score_trust": (True, False),
+    "adaptive_trust": (True, False),
+    "keyword_trust": (0.0, 0.8, 2.0),
+    "code_trust": (0.0, 0.67, 2.0),
+    "graph_trust": (0.0, 1.0, 2.0),
+    "similarity_trust": (1.0, 1.5),
     "candidate_depth": (50, 200),
     "adaptive_weights_enabled": (True, False),
     "coherence": (0.0, 0.2, 3.0),
@@ -92,8 +93,9 @@ DRAWN: dict[str, tuple[Any, ...]] = {
 NOT_DRAWN = {
     "limit", "min_confidence", "max_chunks_per_doc", "rerank_enabled", "rerank_budget_ms", "rerank_model",
     "exclude_archived", "workspace_filtering", "fallback_threshold", "query_expansion_min_frequency",
-    "query_expansion_max_terms", "synonyms_file", "wordnet_directory",
+    "query_expansion_max_terms", "archive_folder_penalty", "archive_file_penalty", "fields",
 }  # fmt: skip
+WEIGHTS = {each.name for each in fields(Weights)}
 FILTERS = {
     "": lambda path: True,
     "under:docs": lambda path: path.startswith("docs/"),
@@ -176,11 +178,15 @@ def stand_ins(monkeypatch):
     monkeypatch.setattr("tamis.corpus.time.time", lambda: float(NOW))
 
 
+def section_of(name: str) -> str:
+    return "weights" if name in WEIGHTS else "search"
+
+
 def configured(built: Corpus, drawn: dict[str, Any]) -> Corpus:
     flags = (
         BUILT
-        | {"search__rerank_budget_ms": 0}
-        | {f"search__{name}": value for name, value in drawn.items()}
+        | {"weights__rerank_budget_ms": 0}
+        | {f"{section_of(name)}__{name}": value for name, value in drawn.items()}
     )
     corpus = Corpus(built.root, built.directory, test_settings(built.root, **flags))
     corpus._models._embedders = built._models._embedders
@@ -207,7 +213,9 @@ def said(found: Found) -> dict[str, Any]:
 
 def test_every_key_is_drawn_or_accounted_for():
     """A new key of [search] joins the combinations, or somebody says why not."""
-    assert {each.name for each in fields(SearchSettings)} == DRAWN.keys() | NOT_DRAWN
+    assert {
+        each.name for each in fields(SearchSettings)
+    } | WEIGHTS == DRAWN.keys() | NOT_DRAWN
 
 
 @pytest.mark.slow

@@ -411,10 +411,10 @@ def test_filtering_equals_never_having_indexed(sizes):
 OTHER_WORDS = {
     **SMALL_CHUNKS,
     "search__query_expansion_enabled": True,
-    "search__query_expansion_threshold": -1.0,  # the model of the tests knows no meaning: any term will do
-    "search__query_expansion_top_k": 2,
-    "search__query_expansion_max_terms": 5,
-    "search__query_expansion_keywords": 0.4,
+    "weights__query_expansion_threshold": -1.0,  # the model of the tests knows no meaning: any term will do
+    "weights__query_expansion_top_k": 2,
+    "weights__query_expansion_max_terms": 5,
+    "weights__query_expansion_keywords": 0.4,
     "search__synonyms": "software",
 }
 
@@ -449,8 +449,8 @@ def test_the_law_holds_for_questions_in_other_words():
 NOW = DAYS["2026-06-30"] + 5 * DAY
 STAGES_ON = {
     "search__adaptive_weights_enabled": True,
-    "search__coherence": 0.5,
-    "search__saturation": 0.7,
+    "weights__coherence": 0.5,
+    "weights__saturation": 0.7,
     "search__ngram_dedup_enabled": True,
     "search__ngram_dedup_threshold": 0.5,
     "search__dedup_enabled": True,

@@ -40,11 +40,11 @@ EVERYTHING_ON = {
     "search__adaptive_weights_enabled": True,
     "search__recency_profile": "code",
     "search__rerank_enabled": True,
-    "search__rerank_budget_ms": 0,
+    "weights__rerank_budget_ms": 0,
     "search__rerank_top_n": 4,
-    "search__coherence": 0.5,
-    "search__saturation": 0.7,
-    "search__similarity_confidence": 1.3,
+    "weights__coherence": 0.5,
+    "weights__saturation": 0.7,
+    "weights__similarity_trust": 1.3,
 }
 
 

@@ -36,7 +36,7 @@ FILTERS = (
 DAY = 1_772_323_200
 FLAGS = {
     "search__rerank_enabled": True,
-    "search__rerank_budget_ms": 0,
+    "weights__rerank_budget_ms": 0,
     "chunking__min_chars": 0,
     "chunking__max_chars": 100,
     "chunking__overlap_chars": 20,

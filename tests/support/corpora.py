@@ -22,13 +22,13 @@ SHARED = Path(__file__).resolve().parents[3] / "shared"
 
 # Scores that can be worked out on paper: the sum of weight / (k + rank), and nothing after it.
 RANKS_ALONE = {
-    "search__score_confidence": False,
-    "search__adaptive_confidence": False,
-    "search__keyword_confidence": 1,
-    "search__code_confidence": 1,
-    "search__inner_confidence": 1,
-    "search__coherence": 0,
-    "search__saturation": 1,
+    "weights__score_trust": False,
+    "weights__adaptive_trust": False,
+    "weights__keyword_trust": 1,
+    "weights__code_trust": 1,
+    "weights__inner_trust": 1,
+    "weights__coherence": 0,
+    "weights__saturation": 1,
 }
 
 

@@ -290,7 +290,7 @@ def naive_snapshot(
     return NaiveSnapshot(
         rows,
         {
-            field: getattr(settings.fields, field)
+            field: settings.weights.fields[field]
             for field in (*WORD_FIELDS, *CODE_LENGTH)
         },
     )

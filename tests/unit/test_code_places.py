@@ -4,7 +4,7 @@ import pytest
 
 from tamis.model import Candidate, Passage
 from tamis.search.boosts import CodePlaces, stands_aside
-from tamis.settings import SearchSettings
+from tamis.weights import Weights
 
 
 def candidate(path: str, chunk_type: str = "definitions") -> Candidate:
@@ -13,8 +13,8 @@ def candidate(path: str, chunk_type: str = "definitions") -> Candidate:
     )
 
 
-def places(text: str, **settings: float) -> CodePlaces:
-    return CodePlaces.of(text, SearchSettings(**settings))
+def places(text: str, **weights: float) -> CodePlaces:
+    return CodePlaces.of(text, Weights(**weights))
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,12 @@ def test_tests_count_less_unless_they_are_asked_for():
         candidate("tests/README.md", "documentation"),
     )
     assert (
-        places("how are retries limited", aside_penalty=0.5).aside_factor(code) == 0.5
+        places("how are retries limited", test_code_penalty=0.5).aside_factor(code)
+        == 0.5
     )
     assert (
-        places("how are retries limited", aside_penalty=0.5).aside_factor(prose) == 1.0
+        places("how are retries limited", test_code_penalty=0.5).aside_factor(prose)
+        == 1.0
     )
     for asked in (
         "tests of the retries",
@@ -55,7 +57,7 @@ def test_tests_count_less_unless_they_are_asked_for():
         "how is it tested",
         "mocks",
     ):
-        assert places(asked, aside_penalty=0.5).aside_factor(code) == 1.0, asked
+        assert places(asked, test_code_penalty=0.5).aside_factor(code) == 1.0, asked
 
 
 @pytest.mark.parametrize(

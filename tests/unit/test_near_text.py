@@ -197,7 +197,7 @@ def test_exact_copies_are_gone_before_the_semantic_stage(corpus_of):
     for content_dedup in (True, False):
         stats = (
             corpus_of(
-                copies | others, search__content_dedup_enabled=content_dedup, **ON
+                copies | others, weights__content_dedup_enabled=content_dedup, **ON
             )
             .search("retries limited", limit=20)
             .stats

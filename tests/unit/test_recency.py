@@ -12,6 +12,7 @@ from support.corpora import open_corpus, write_files
 from tamis.search.extras.recency import code_tier, docs_tier, most_for_recency, recency
 from tamis.search.question import Question
 from tamis.settings import SearchSettings
+from tamis.weights import Weights
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -147,7 +148,9 @@ def test_the_same_question_a_moment_later_has_the_same_scores():
 
 def test_without_a_time_age_does_not_count():
     ask = Question(
-        "plain words", settings=SearchSettings(recency_profile="code", path_boost=1.0)
+        "plain words",
+        settings=SearchSettings(recency_profile="code"),
+        weights=Weights(path_boost=1.0),
     )
     assert ask.recency_factor(None) == 1.0
     assert (ask.largest_factor, replace(ask, now=NOW).largest_factor) == (1.0, 1.5)

@@ -22,6 +22,7 @@ from tamis.search.question import Means, Question
 from tamis.search.stages import STAGES, run_stages
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text.words import text_hash
+from tamis.weights import Weights
 
 LAW = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -330,8 +331,8 @@ def test_without_both_lanes_there_is_nothing_to_balance(rankings):
 def test_balancing_can_be_turned_off():
     fixed = replace(ADAPTIVE, adaptive=False)
     assert balanced(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)}) is fixed
-    assert Sources.of(SearchSettings(adaptive_confidence=False)).adaptive is False
-    assert Sources.of(SearchSettings()) == Sources(
+    assert Sources.of(Weights(adaptive_trust=False)).adaptive is False
+    assert Sources.of(Weights()) == Sources(
         True, True, {"words": 0.72, "code": 0.67, "links": 1.0}, 1.0, 0.75
     )
 
@@ -497,7 +498,7 @@ def test_per_document_keeps_the_highest():
 )
 def test_one_penalty_and_the_smallest(path, factor):
     """By path segment and suffix, never both at once."""
-    assert ArchivePenalty.of(ArchiveSettings()).factor(path) == factor
+    assert ArchivePenalty.of(ArchiveSettings(), Weights()).factor(path) == factor
 
 
 @pytest.mark.rows("R001-049", "C25")
@@ -505,7 +506,7 @@ def test_the_penalty_changes_the_order_and_says_so():
     """Applied to the fused score, sorted again."""
     stage, ask = (
         STAGES["archive"],
-        Question("x", archive=ArchivePenalty.of(ArchiveSettings())),
+        Question("x", archive=ArchivePenalty.of(ArchiveSettings(), Weights())),
     )
     found = stage([candidate("archive/a.md", 0.9), candidate("b.md", 0.6)], ask, MEANS)
     assert order(list(found)) == ["b.md", "archive/a.md"]
@@ -524,9 +525,6 @@ QUESTIONS = st.builds(
     max_chunks_per_doc=st.integers(0, 3),
     settings=st.builds(
         SearchSettings,
-        coherence=st.sampled_from([0.0, 0.2, 3.0]),
-        saturation=st.sampled_from([0.0, 0.9, 1.0]),
-        content_dedup_enabled=st.booleans(),
         ngram_dedup_enabled=st.booleans(),
         ngram_dedup_threshold=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
         dedup_enabled=st.booleans(),
@@ -535,9 +533,15 @@ QUESTIONS = st.builds(
         recency_profile=st.sampled_from(["docs", "code", "off"]),
         recency_bias=st.sampled_from([0.0, 0.5, 1.0]),
     ),
+    weights=st.builds(
+        Weights,
+        coherence=st.sampled_from([0.0, 0.2, 3.0]),
+        saturation=st.sampled_from([0.0, 0.9, 1.0]),
+        content_dedup_enabled=st.booleans(),
+    ),
     mmr=st.booleans(),
     now=st.none() | st.sampled_from([0.0, 3e6, 1e9]),
-    archive=st.just(ArchivePenalty.of(ArchiveSettings())),
+    archive=st.just(ArchivePenalty.of(ArchiveSettings(), Weights())),
     without=st.frozensets(st.sampled_from(sorted(STAGES))),
 )
 ROWS = st.lists(
@@ -585,7 +589,7 @@ def test_invariants(meaning, words, question):
     results = run_stages(fused, question, by_letters, funnel, spent)
     scores = [each.score for each in results]
     seven = (
-        1 + 7 * question.settings.coherence
+        1 + 7 * question.weights.coherence
     )  # the third to the ninth, none better than the first
     most = question.largest_factor * seven if "calibrate" in question.without else 1.0
     assert all(0.0 <= score <= most for score in scores)
@@ -609,7 +613,7 @@ def test_invariants(meaning, words, question):
             max(Counter(order(list(results))).values(), default=0)
             <= question.max_chunks_per_doc
         )
-    if "same text" not in question.without and question.settings.content_dedup_enabled:
+    if "same text" not in question.without and question.weights.content_dedup_enabled:
         kept = [each.passage.content_hash for each in results]
         assert len(kept) == len(set(kept))
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from tamis.settings import (
     all_keys,
     environment_name,
 )
+from tamis.weights import FIELD_WEIGHTS, Weights
 
 Make = Callable[..., Corpus]
 
@@ -289,22 +290,20 @@ def test_words_for_true(word, tmp_path):
 PRESET_KEYS = {
     "fast": {"candidate_depth": 50, "max_hops": 0, "ngram_dedup_enabled": False},
     "balanced": {},
-    "best": {"candidate_depth": 100, "graph_confidence": 1.5},
+    "best": {"candidate_depth": 100, "graph_trust": 1.5},
 }
 
 
 @pytest.mark.parametrize("preset", PRESET_KEYS)
 def test_a_preset_differs_from_balanced_in_what_it_says(preset, tmp_path):
     chosen = load(tmp_path, {"search.preset": preset}, {"HOME": "/nonexistent"})
-    usual = Settings().search
-    changed = {
-        key.name: getattr(chosen.search, key.name)
-        for key in fields(usual)
-        if getattr(chosen.search, key.name) != getattr(usual, key.name)
-    }
+    usual = Settings()
+    before = asdict(usual.search) | asdict(usual.weights)
+    after = asdict(chosen.search) | asdict(chosen.weights)
+    changed = {name: value for name, value in after.items() if value != before[name]}
     assert changed.pop("preset", "balanced") == preset
     assert changed == PRESET_KEYS[preset]
-    assert replace(chosen, search=usual) == Settings()
+    assert replace(chosen, search=usual.search, weights=usual.weights) == usual
     assert set(PRESET_KEYS) == set(PRESETS)
 
 
@@ -320,9 +319,11 @@ PLACES = [
 @pytest.mark.parametrize(("of_preset", "of_key"), PLACES)
 @pytest.mark.parametrize(
     ("preset", "name", "value", "other"),
-    [("fast", "search.max_hops", 1, ("ngram_dedup_enabled", False)),
-     ("best", "search.candidate_depth", 50, ("graph_confidence", 1.5))],
-)  # fmt: skip
+    [
+        ("fast", "search.max_hops", 1, "search.ngram_dedup_enabled"),
+        ("best", "search.max_hops", 2, "weights.graph_trust"),
+    ],
+)
 def test_a_key_that_is_set_wins_over_the_preset(
     of_preset, of_key, preset, name, value, other, tmp_path
 ):
@@ -337,7 +338,7 @@ def test_a_key_that_is_set_wins_over_the_preset(
     getattr(chosen, of_preset)(preset)
     settings = load(sources.root, sources.flags, sources.environment)
     assert (settings.search.preset, value_of(settings, name)) == (preset, value)
-    assert getattr(settings.search, other[0]) == other[1]
+    assert value_of(settings, other) == value_of(PRESETS[preset], other)
 
 
 def test_a_preset_and_a_key_in_one_file(tmp_path):
@@ -373,8 +374,8 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\nlimit = 2.5", "a whole number"),
         ("[search]\nlimit = true", "a whole number"),
         ("[search]\nsemantic_weight = true", "a number"),
-        ("[search]\ncontent_dedup_enabled = 'maybe'", "true or false"),
-        ("[search]\ncontent_dedup_enabled = 1", "true or false"),
+        ("[search]\nngram_dedup_enabled = 'maybe'", "true or false"),
+        ("[search]\nngram_dedup_enabled = 1", "true or false"),
         ("[ignore]\nfile = 3", "text"),
         ("[ignore]\npatterns = 3", "a list of texts"),
         ("[ignore]\npatterns = ['a', 3]", "a list of texts"),
@@ -384,7 +385,8 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\nmin_confidence = nan", "0 to 1"),
         ("[search]\nsemantic_weight = -1", "0 or more"),
         ("[search]\nsemantic_weight = inf", "0 or more"),
-        ("[fields]\ntitle = nan", "0 or more"),
+        ("[fields]\ntitle = 1.5", "known: search"),
+        ("[weights]\ncoherence = 0", "known: search"),
         ("[chunking]\nmax_chars = 50", "100 or more"),
         ("[chunking]\nmin_chars = 2000", "must not exceed"),
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
@@ -392,8 +394,8 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\npreset = 'slow'", "fast, balanced, best"),
         ("[engine]\ncollection = '../other'", "letters, digits"),
         ("[search]\npreset = 3", "text"),
-        ("[search]\nsaturation = 1.1", "0 to 1"),
-        ("[search]\ncoherence = -1", "0 or more"),
+        ("[search]\nmmr_lambda = 1.1", "0 to 1"),
+        ("[search]\ngraph_weight = -1", "0 or more"),
         ("[search]\nmmr_lambda = 1.5", "0 to 1"),
         ("[chunking]\noverlap_chars = 800", "half"),
         ("[chunking]\nparent_overlap_chars = 1100", "half"),
@@ -467,7 +469,7 @@ def test_other_variables_are_none_of_ours(tmp_path):
 
 def test_every_key_says_what_it_is():
     for section in fields(Settings):
-        if section.name != "workspaces":
+        if section.name not in ("workspaces", "weights"):
             for key in fields(getattr(Settings(), section.name)):
                 assert key.metadata["doc"].endswith("."), f"{section.name}.{key.name}"
 
@@ -486,7 +488,7 @@ def test_every_key_says_what_it_is():
 )
 def test_the_seeds_defaults():
     """Every key of the seeds has their name and their value, where they agree on one."""
-    defaults = Settings().search
+    defaults = asdict(Settings().search) | asdict(Settings().weights)
     seeds = {
         "semantic_weight": 1.0, "keyword_weight": 1.0, "recency_bias": 0.5, "rrf_k_constant": 60,
         "max_chunks_per_doc": 0, "dedup_enabled": False, "dedup_similarity_threshold": 0.85,
@@ -496,11 +498,18 @@ def test_the_seeds_defaults():
         "query_expansion_min_frequency": 2, "query_expansion_threshold": 0.5,
         "adaptive_weights_enabled": False, "code_search_weight": 1.0,
     }  # fmt: skip
-    assert {name: getattr(defaults, name) for name in seeds} == seeds
+    assert {name: defaults[name] for name in seeds} == seeds
 
 
 # --- No dead knobs ---------------------------------------------------------------------
 
+WEIGHTS = [each.name for each in fields(Weights) if each.name != "fields"]
+CHANGEABLE = [
+    *all_keys(),
+    "workspaces",
+    *(f"weights.{name}" for name in WEIGHTS),
+    *(f"fields.{name}" for name in FIELD_WEIGHTS),
+]
 EXPERIMENTS: dict[str, Callable[[Make, Path], None]] = {}
 
 
@@ -525,7 +534,7 @@ def experiment(
     "R002-178",
     "R002-180",
 )
-@pytest.mark.parametrize("name", [*all_keys(), "workspaces"])
+@pytest.mark.parametrize("name", CHANGEABLE)
 def test_every_key_changes_an_outcome(name, corpus_of, tmp_path):
     """Requirements part 2, suite 6: no key without an experiment that shows what it does.
 
@@ -535,7 +544,7 @@ def test_every_key_changes_an_outcome(name, corpus_of, tmp_path):
 
 
 def test_no_experiment_is_left_over():
-    assert set(EXPERIMENTS) == {*all_keys(), "workspaces"}
+    assert set(EXPERIMENTS) == set(CHANGEABLE)
 
 
 ANIMALS = {
@@ -597,7 +606,7 @@ def _(make, _):
         make(
             files,
             search__code_search_weight=weight,
-            search__named_boost=1,
+            weights__named_boost=1,
             **RANKS_ALONE,
         )
         .search("getUserById")
@@ -607,13 +616,11 @@ def _(make, _):
     assert heavy.raw_score - light.raw_score == pytest.approx(4 / 61)
 
 
-@experiment("search.score_confidence")
+@experiment("weights.score_trust")
 def _(make, _):
     """C28: behind the best of its lane, a passage's word counts for less."""
     for by_score, expected in ((False, {1.0}), (True, {1.0, 0.2})):
-        found = make(ANIMALS, search__score_confidence=by_score, **NO_CODE).search(
-            "cow"
-        )
+        found = make(ANIMALS, weights__score_trust=by_score, **NO_CODE).search("cow")
         of_meaning = {
             e.confidence
             for r in found.results
@@ -624,9 +631,7 @@ def _(make, _):
         assert (min(of_meaning) < 1) == by_score
 
 
-@experiment(
-    "search.keyword_confidence", "search.code_confidence", "search.graph_confidence"
-)
+@experiment("weights.keyword_trust", "weights.code_trust", "weights.graph_trust")
 def _(make, _):
     """C28, R001-055: what a lane's word is worth, for each lane."""
     files = {
@@ -637,8 +642,8 @@ def _(make, _):
         half, once = (
             make(
                 files,
-                search__adaptive_confidence=False,
-                **{f"search__{name}_confidence": worth},
+                weights__adaptive_trust=False,
+                **{f"weights__{name}_trust": worth},
             )
             .search("getUserById")
             .results
@@ -656,15 +661,15 @@ def _(make, _):
                     )
 
 
-@experiment("search.adaptive_confidence")
+@experiment("weights.adaptive_trust")
 def _(make, _):
     """C28: one passage has the word, and the meaning lane has it first, too: as much as there can be."""
     for adaptive, words, expected in (
         (False, 0.8, 0.8), (True, 0.8, 2.0), (True, 0.2, 0.2 * math.exp(1.6 * 0.6 + 0.8 * 0.5)),
     ):  # fmt: skip
         flags = {
-            "search__adaptive_confidence": adaptive,
-            "search__keyword_confidence": words,
+            "weights__adaptive_trust": adaptive,
+            "weights__keyword_trust": words,
         }
         best = make(ANIMALS, **flags, **NO_CODE).search("cow").results[0]
         (of_words,) = (each for each in best.evidence if each.lane == "words")
@@ -694,7 +699,7 @@ BOOK = {
 }
 
 
-@experiment("search.coherence")
+@experiment("weights.coherence")
 def _(make, _):
     plain, more = (
         [
@@ -702,7 +707,7 @@ def _(make, _):
             for r in make(BOOK, **RANKS_ALONE | change).search("grass", limit=9).results
             if r.path == "book.md"
         ]
-        for change in ({}, {"search__coherence": 0.5})
+        for change in ({}, {"weights__coherence": 0.5})
     )
     raw = [result.raw_score for result in plain]
     assert len(raw) == 5
@@ -714,10 +719,10 @@ def _(make, _):
     )
 
 
-@experiment("search.saturation")
+@experiment("weights.saturation")
 def _(make, _):
     for factor, expected in ((1, [None] * 5), (0.5, [None, 0.5, 0.25, 0.125, 0.0625])):
-        found = make(BOOK, **RANKS_ALONE | {"search__saturation": factor}).search(
+        found = make(BOOK, **RANKS_ALONE | {"weights__saturation": factor}).search(
             "grass", limit=9
         )
         of_book = [result for result in found.results if result.path == "book.md"]
@@ -739,13 +744,13 @@ def _(make, _):
         assert found.stats["original_count"] == depth
 
 
-@experiment("search.similarity_confidence")
+@experiment("weights.similarity_trust")
 def _(make, _):
     """C28, R001-055: where the cosine is above 0.9, and nowhere else."""
     for factor in (1.0, 1.5):
-        found = make(
-            ANIMALS, search__similarity_confidence=factor, **RANKS_ALONE
-        ).search("The cow eats grass and cow hay.")
+        found = make(ANIMALS, weights__similarity_trust=factor, **RANKS_ALONE).search(
+            "The cow eats grass and cow hay."
+        )
         (best, *others) = [
             e for r in found.results for e in r.evidence if e.lane == "meaning"
         ]
@@ -753,17 +758,17 @@ def _(make, _):
         assert (best.confidence, others[0].confidence) == (factor, 1.0)
 
 
-@experiment("search.candidate_depth")
+@experiment("weights.candidate_depth")
 def _(make, _):
     many = {f"{number}.md": f"grass {number}" for number in range(120)}
     for depth in (50, 80):
         found = make(
-            many, search__candidate_depth=depth, search__keyword_weight=0
+            many, weights__candidate_depth=depth, search__keyword_weight=0
         ).search("grass")
         assert found.stats["original_count"] == depth
 
 
-@experiment("search.path_boost", "search.aside_penalty")
+@experiment("weights.path_boost", "weights.test_code_penalty")
 def _(make, _):
     """A file whose name is asked for counts more, a test less."""
     files = {
@@ -771,8 +776,8 @@ def _(make, _):
         "tests/test_it.py": "def keep():\n    return 2\n",
     }
     for key, path, name, factor in (
-        ("search__path_boost", "src/session.py", "file name", 1.7),
-        ("search__aside_penalty", "tests/test_it.py", "aside", 0.3),
+        ("weights__path_boost", "src/session.py", "file name", 1.7),
+        ("weights__test_code_penalty", "tests/test_it.py", "aside", 0.3),
     ):
         found = make(files, **{key: factor}).search("how does a session keep")
         assert {result.path: result.boosts.get(name, 1.0) for result in found.results}[
@@ -782,7 +787,7 @@ def _(make, _):
         assert not any(name in result.boosts for result in found.results)
 
 
-@experiment("search.inner_confidence")
+@experiment("weights.inner_trust")
 def _(make, _):
     """What the meaning lane finds at a document's beginning counts more; in code that says nothing."""
     text = "# Grass\n\nAbout grass.\n\n## Cows\n\nCows eat grass.\n"
@@ -793,7 +798,7 @@ def _(make, _):
     for worth, less in ((0.3, {("a.md", 5): 0.3}), (1, {})):
         flags = {
             **RANKS_ALONE,
-            "search__inner_confidence": worth,
+            "weights__inner_trust": worth,
             "chunking__min_chars": 0,
         }
         found = make(files, **flags).search("grass").results
@@ -810,12 +815,12 @@ def _(make, _):
         )
 
 
-@experiment("search.named_boost")
+@experiment("weights.named_boost")
 def _(make, _):
     """C28, R001-055: what a question names counts more."""
     files = {"src/a.py": "def getUserById(key):\n    return key\n"}
     once, thrice = (
-        make(files, search__named_boost=factor).search("getUserById").results[0]
+        make(files, weights__named_boost=factor).search("getUserById").results[0]
         for factor in (1, 3)
     )
     assert thrice.raw_score == pytest.approx(3 * once.raw_score)
@@ -884,12 +889,12 @@ def _(make, _):
     assert paths(make(ANIMALS, search__min_confidence=1.0).search("cow")) == []
 
 
-@experiment("search.content_dedup_enabled")
+@experiment("weights.content_dedup_enabled")
 def _(make, _):
     twins = {"a.md": "the same text", "b.md": "the  same\ntext"}
     for flag, shown in ((True, ["a.md"]), (False, ["a.md", "b.md"])):
         assert (
-            paths(make(twins, search__content_dedup_enabled=flag).search("same"))
+            paths(make(twins, weights__content_dedup_enabled=flag).search("same"))
             == shown
         )
 
@@ -997,7 +1002,7 @@ class Slow:
 @experiment(
     "search.rerank_enabled",
     "search.rerank_top_n",
-    "search.rerank_budget_ms",
+    "weights.rerank_budget_ms",
     "search.rerank_model",
 )
 def _(make, _):
@@ -1013,9 +1018,9 @@ def _(make, _):
         for change, reranked in (
             ({}, 3),
             ({"search__rerank_top_n": 2}, 2),
-            ({"search__rerank_budget_ms": 20}, 2),
-            ({"search__rerank_budget_ms": 10}, 0),
-            ({"search__rerank_budget_ms": 0}, 3),
+            ({"weights__rerank_budget_ms": 20}, 2),
+            ({"weights__rerank_budget_ms": 10}, 0),
+            ({"weights__rerank_budget_ms": 0}, 3),
         ):
             found = make(ANIMALS, search__rerank_enabled=True, **change).search("cow")
             assert found.stats["reranked"] == reranked
@@ -1534,7 +1539,7 @@ def _(make, _):
     assert {result.path for result in without.results} == {"c.md"}
 
 
-@experiment("archive.folder_penalty", "archive.file_penalty")
+@experiment("weights.archive_folder_penalty", "weights.archive_file_penalty")
 def _(make, _):
     """R001-047, R001-048: each factor on its own kind of archived file, the smaller where both apply."""
     files = {
@@ -1542,14 +1547,18 @@ def _(make, _):
         "b.md.old": "grass too",
         "archive/c.old": "grass three",
     }
-    corpus = make(files, archive__folder_penalty=0.25, archive__file_penalty=0.75)
+    corpus = make(
+        files, weights__archive_folder_penalty=0.25, weights__archive_file_penalty=0.75
+    )
     found = corpus.search("grass", exclude_archived=False)
     assert {result.path: result.boosts for result in found.results} == {
         "archive/a.md": {"archive": 0.25},
         "b.md.old": {"archive": 0.75},
         "archive/c.old": {"archive": 0.25},
     }
-    plain = make(files, archive__folder_penalty=1, archive__file_penalty=1)
+    plain = make(
+        files, weights__archive_folder_penalty=1, weights__archive_file_penalty=1
+    )
     full = {
         result.path: result
         for result in plain.search("grass", exclude_archived=False).results
@@ -1619,7 +1628,7 @@ def _(_, folder):
 
 EXPANDING = {
     "search__query_expansion_enabled": True,
-    "search__query_expansion_threshold": -1.0,
+    "weights__query_expansion_threshold": -1.0,
 }
 COMMON = {
     **{
@@ -1640,47 +1649,49 @@ def _(make, _):
     assert (wide.directory / "concepts").exists()
 
 
-@experiment("search.query_expansion_top_k", "search.query_expansion_threshold")
+@experiment("weights.query_expansion_top_k", "weights.query_expansion_threshold")
 def _(make, _):
     """R002-036."""
     for most in (1, 2):
-        few = make(COMMON, **EXPANDING, search__query_expansion_top_k=most).search(
+        few = make(COMMON, **EXPANDING, weights__query_expansion_top_k=most).search(
             "retry"
         )
         assert len(few.expansion) == most
     near = make(
-        COMMON, **EXPANDING | {"search__query_expansion_threshold": 0.999}
+        COMMON, **EXPANDING | {"weights__query_expansion_threshold": 0.999}
     ).search("retry")
     assert near.expansion == ()
 
 
-@experiment("search.query_expansion_min_frequency", "search.query_expansion_max_terms")
+@experiment(
+    "weights.query_expansion_min_frequency", "weights.query_expansion_max_terms"
+)
 def _(make, _):
     """R002-027, R002-037: what is rare is not added; the most frequent are."""
-    ten = EXPANDING | {"search__query_expansion_top_k": 10}
+    ten = EXPANDING | {"weights__query_expansion_top_k": 10}
     for floor, expected in (
         (1, {"policy", "backoff", "jitter", "delays", "zigzag"}),
         (2, {"policy", "backoff", "jitter", "delays"}),
         (3, {"policy", "backoff", "jitter"}),
     ):
-        found = make(COMMON, **ten, search__query_expansion_min_frequency=floor).search(
-            "retry"
-        )
+        found = make(
+            COMMON, **ten, weights__query_expansion_min_frequency=floor
+        ).search("retry")
         assert set(found.expansion) == expected
-    found = make(COMMON, **ten, search__query_expansion_max_terms=3).search("retry")
+    found = make(COMMON, **ten, weights__query_expansion_max_terms=3).search("retry")
     assert set(found.expansion) == {
         "policy",
         "backoff",
     }  # and retry, which is there already
 
 
-@experiment("search.query_expansion_keywords")
+@experiment("weights.query_expansion_keywords")
 def _(make, _):
     """R002-033: the words lane may have the terms, too, for less."""
     files = COMMON | {"other.md": "backoff alone, backoff again\n"}
     for weight in (0, 0.5):
         found = make(
-            files, **EXPANDING, search__query_expansion_keywords=weight
+            files, **EXPANDING, weights__query_expansion_keywords=weight
         ).search("retry", limit=20)
         assert "backoff" in found.expansion
         other = next(result for result in found.results if result.path == "other.md")
@@ -1689,7 +1700,7 @@ def _(make, _):
         )
 
 
-@experiment("search.synonyms", "search.synonym_weight")
+@experiment("search.synonyms", "weights.synonym_weight")
 def _(make, _):
     """R002-061, R002-064."""
     files = {"a.md": "the repository\n", "b.md": "grass\n"}
@@ -1697,25 +1708,17 @@ def _(make, _):
     assert paths(make(files, **alone).search("repo")) == []
     some, more = (
         make(
-            files, **alone, search__synonyms="software", search__synonym_weight=weight
+            files, **alone, search__synonyms="software", weights__synonym_weight=weight
         ).search("repo")
         for weight in (0.3, 0.6)
     )
     assert (paths(some), some.synonyms) == (["a.md"], ("repository",))
     assert words_score(more) == pytest.approx(2 * words_score(some))
-    with pytest.raises(BadSetting, match=r"search\.synonyms"):
-        make(files, search__synonyms="thesaurus")
-
-
-@experiment("search.synonyms_file", "search.wordnet_directory")
-def _(make, folder):
     files = {"a.md": "grass\n", "own.txt": "hay, grass\n", ".graphragignore": "own.txt"}
-    own = make(files, search__synonyms="software", search__synonyms_file="own.txt")
+    own = make(files, search__synonyms="own.txt")
     assert own.search("hay").synonyms == ("grass",)
-    with pytest.raises(BadSetting, match="is no WordNet dictionary"):
-        make(
-            files, search__synonyms="wordnet", search__wordnet_directory=str(folder)
-        ).search("hay")
+    with pytest.raises(BadSetting, match=r"search\.synonyms: cannot read"):
+        make(files, search__synonyms="thesaurus").search("hay")
 
 
 @experiment("server.max_tokens")

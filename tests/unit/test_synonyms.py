@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,12 @@ from tamis.search.extras.synonyms import (
     parsed,
     simple,
 )
-from tamis.settings import SearchSettings
 
 INSTALLED = Path("/usr/share/wordnet")
 
 
-def of(root: Path = Path("/"), **flags: object) -> Synonyms:
-    return Synonyms.of(SearchSettings(**flags), root)
+def of(chosen: str, root: Path = Path("/"), weight: float = 0.3) -> Synonyms:
+    return Synonyms.of(chosen, weight, root)
 
 
 # --- Tables ------------------------------------------------------------------------------
@@ -33,38 +33,38 @@ def of(root: Path = Path("/"), **flags: object) -> Synonyms:
 @pytest.mark.rows("R002-062", "R002-063")
 def test_synonym_expansion_basic():
     """'authenticate user' gets synonyms."""
-    assert of(synonyms="software").words("authenticate user") == (
+    assert of("software").words("authenticate user") == (
         "auth",
         "login",
         "signin",
         "account",
     )
-    assert "authentication" in of(synonyms="software").words("auth")
+    assert "authentication" in of("software").words("auth")
 
 
 @pytest.mark.rows("R002-063")
 def test_synonym_expansion_no_matches():
-    assert of(synonyms="software").words("zebra of the savannah") == ()
-    assert of(synonyms="software").words("") == ()
+    assert of("software").words("zebra of the savannah") == ()
+    assert of("software").words("") == ()
 
 
 @pytest.mark.rows("R002-064")
 def test_off_is_off():
     """Optional."""
-    assert of() is NO_SYNONYMS
-    assert of(synonyms="software", synonym_weight=0.0) is NO_SYNONYMS
+    assert of("off") is NO_SYNONYMS
+    assert of("software", weight=0.0) is NO_SYNONYMS
     assert NO_SYNONYMS.words("auth config db") == ()
 
 
 def test_a_phrase_is_found_by_its_words_and_stands_for_them():
-    software = of(synonyms="software")
+    software = of("software")
     assert software.words("Pull Requests")[:3] == ("pr", "merge request", "mr")
     assert "pull request" in software.words("pr")
 
 
 def test_what_is_asked_for_is_no_synonym_of_itself():
-    assert of(synonyms="software").words("Compressed with zip or gzip") == ()
-    assert "configurations" not in of(synonyms="software").words("configuration")
+    assert of("software").words("Compressed with zip or gzip") == ()
+    assert "configurations" not in of("software").words("configuration")
 
 
 def test_every_word_of_the_table_can_be_searched_for():
@@ -89,22 +89,12 @@ def test_a_table_is_read_line_by_line():
 
 
 @pytest.mark.rows("R002-064")
-def test_a_users_own_table_comes_first(tmp_path):
+def test_a_users_own_table(tmp_path):
     """A file of one's own, without any network."""
     write_files(tmp_path, {"own.txt": "db, ledger\nzebra, quagga\n"})
-    own = of(tmp_path, synonyms="software", synonyms_file="own.txt")
-    assert own.words("db")[0] == "ledger"
-    assert "database" in own.words("db")
+    own = of("own.txt", tmp_path)
+    assert own.words("db") == ("ledger",)
     assert own.words("zebras") == ("quagga",)
-
-
-def test_a_users_own_table_needs_no_other(tmp_path):
-    write_files(tmp_path, {"own.txt": "db, ledger\n"})
-    assert of(tmp_path, synonyms="off", synonyms_file="own.txt").words("db") == (
-        "ledger",
-    )
-    with pytest.raises(BadSetting, match="cannot read"):
-        of(tmp_path, synonyms="off", synonyms_file="gone.txt")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +104,7 @@ def test_a_table_that_cannot_be_read_is_a_fault(content, said, tmp_path):
     if content is not None:
         write_files(tmp_path, {"own.txt": content})
     with pytest.raises(BadSetting, match=said):
-        of(tmp_path, synonyms="software", synonyms_file="own.txt")
+        of("own.txt", tmp_path)
 
 
 # --- WordNet -----------------------------------------------------------------------------
@@ -179,7 +169,7 @@ def test_senses_come_in_order(dictionary, word, expected):
 def test_of_wordnet_two_words_of_the_first_two_senses(tmp_path):
     """At most two, of the first two senses, in their order; underscores are blanks."""
     write_dictionary(tmp_path / "dict")
-    both = of(tmp_path, synonyms="wordnet", wordnet_directory="dict")
+    both = replace(of("software"), dictionary=WordNet(tmp_path / "dict"))
     assert both.words("the beast!") == ("animal", "brute")
     assert both.words("car") == ("motor car",)
     assert both.words("walking") == (), (

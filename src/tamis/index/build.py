@@ -12,7 +12,7 @@ transaction: it becomes visible when it is complete.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -194,7 +194,7 @@ def _opened(
     return index.open_for_writing(
         settings.index.lock_timeout,
         waiting_for(progress),
-        asdict(settings.fields),
+        dict(settings.weights.fields),
         _FOR_MERGE * _memory(settings),
         discard=discard,
     )

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -79,7 +78,7 @@ def copy(
     started = time.monotonic()
     if not old.exists():
         raise old.missing(root)
-    timeout, boosts = settings.index.lock_timeout, asdict(settings.fields)
+    timeout, boosts = settings.index.lock_timeout, dict(settings.weights.fields)
     with (
         old.snapshot() as snapshot,
         new.open_for_writing(timeout, waiting_for(progress), boosts) as writer,

@@ -189,7 +189,7 @@ def recipe(settings: Settings) -> str:
         WORD_FIELDS,
         CODE_FIELDS,
         asdict(settings.chunking),
-        asdict(settings.fields),
+        dict(settings.weights.fields),
     )
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 

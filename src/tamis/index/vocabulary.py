@@ -80,7 +80,7 @@ def _size_of_whole(reader: Reader, settings: Settings) -> int | None:
         vocabulary = snapshot.vocabulary()
     whole = (
         vocabulary is not None
-        and vocabulary.floor <= settings.search.query_expansion_min_frequency
+        and vocabulary.floor <= settings.weights.query_expansion_min_frequency
     )
     return len(vocabulary) if vocabulary is not None and whole else None
 
@@ -96,7 +96,7 @@ def _make(reader: Reader, settings: Settings, load: Load, progress: Progress) ->
     ):  # a segment was merged away while we wrote beside it: there is a newer one
         return
     floor, fingerprint = (
-        settings.search.query_expansion_min_frequency,
+        settings.weights.query_expansion_min_frequency,
         facts["fingerprint"],
     )
     names = concepts.frequent(terms, floor)

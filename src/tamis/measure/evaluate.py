@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,9 @@ from tamis.search.pipeline import active_lanes
 from tamis.search.question import Question
 from tamis.search.stages import STAGES
 from tamis.settings import USER_FILE_VARIABLE, Settings
+from tamis.weights import Weights
 
+_WEIGHTS: Final = frozenset(each.name for each in fields(Weights))
 DEFAULT_WAY: Final = "default"
 _WITHOUT: Final = "without"
 # Nothing is ignored and nothing archived: a judged document that is not indexed could not be found.
@@ -71,9 +73,15 @@ def parse_way(text: str) -> Way:
     values = _values(rest, text)
     without = _stages(values.pop(_WITHOUT, ""))
     flags = {
-        key if "." in key else f"search.{key}": value for key, value in values.items()
+        key if "." in key else f"{_section(key)}.{key}": value
+        for key, value in values.items()
     }
     return Way(name.strip(), flags, without)
+
+
+def _section(key: str) -> str:
+    """The section of a key that is written without one."""
+    return "weights" if key in _WEIGHTS else "search"
 
 
 def _values(rest: str, whole: str) -> dict[str, str]:

@@ -10,9 +10,10 @@ from typing import Final, Self
 from tamis.model import Candidate, Facts, Lane, Passage
 from tamis.query.filters import Archived
 from tamis.search.fuse import REACH, Ranking, Sources, within
-from tamis.settings import ArchiveSettings, SearchSettings
+from tamis.settings import ArchiveSettings
 from tamis.text.identifiers import in_sentence, names_in, plain_name, wanted_names
 from tamis.text.words import words
+from tamis.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ArchivePenalty:
     as_file: float = 1.0
 
     @classmethod
-    def of(cls, settings: ArchiveSettings) -> Self:
+    def of(cls, settings: ArchiveSettings, weights: Weights) -> Self:
         folders = tuple(pattern for pattern in settings.globs if pattern.endswith("/"))
         files = tuple(
             pattern for pattern in settings.globs if not pattern.endswith("/")
@@ -33,8 +34,8 @@ class ArchivePenalty:
         return cls(
             Archived(folders),
             Archived(files),
-            settings.folder_penalty,
-            settings.file_penalty,
+            weights.archive_folder_penalty,
+            weights.archive_file_penalty,
         )
 
     def factor(self, path: str) -> float:
@@ -237,11 +238,11 @@ class CodePlaces:
     aside: float = 1.0
 
     @classmethod
-    def of(cls, text: str, settings: SearchSettings) -> Self:
+    def of(cls, text: str, weights: Weights) -> Self:
         stems = frozenset(words(text))
         wanted = not _ASIDE_WORDS.isdisjoint(stems)
         return cls(
-            stems, settings.path_boost, 1.0 if wanted else settings.aside_penalty
+            stems, weights.path_boost, 1.0 if wanted else weights.test_code_penalty
         )
 
     def name_factor(self, candidate: Candidate) -> float:

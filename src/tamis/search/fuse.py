@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
-from tamis.settings import SearchSettings
+from tamis.weights import Weights
 
 Ranking = Sequence[tuple[Passage, float]]  # best first
 Position = tuple[
@@ -56,15 +56,15 @@ class Sources:
     openings: frozenset[Position] = frozenset()  # and where it begins, in that lane
 
     @classmethod
-    def of(cls, settings: SearchSettings) -> Self:
+    def of(cls, weights: Weights) -> Self:
         worth: dict[Lane, float] = {
-            "words": settings.keyword_confidence,
-            "code": settings.code_confidence,
-            "links": settings.graph_confidence,
+            "words": weights.keyword_trust,
+            "code": weights.code_trust,
+            "links": weights.graph_trust,
         }
-        adaptive = settings.adaptive_confidence
-        near, inner = settings.similarity_confidence, settings.inner_confidence
-        return cls(settings.score_confidence, adaptive, worth, near, inner)
+        adaptive = weights.adaptive_trust
+        near, inner = weights.similarity_trust, weights.inner_trust
+        return cls(weights.score_trust, adaptive, worth, near, inner)
 
     def of_place(self, lane: Lane, passage: Passage) -> float:
         """A document says at its beginning what it is about; code begins with its imports."""

@@ -49,7 +49,7 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     clock.lap("embed")
     wording = word(snapshot, question, vector, models.embed, allowed)
     clock.lap("expand")
-    depth = first_depth(wide.limit, question.settings.candidate_depth)
+    depth = first_depth(wide.limit, question.weights.candidate_depth)
     candidates: Sequence[Candidate] = ()
     scanned = 0
     for again, rows in enumerate(_ways(allowed, question)):
@@ -103,6 +103,7 @@ def word(
         embed,
         allowed,
         question.settings,
+        question.weights,
         question.synonyms,
     )
 
@@ -134,7 +135,7 @@ def gather(
     """Ask the lanes and fuse what they found; the links lane starts from what the others agree on."""
     k, reach, vector = (
         question.settings.rrf_k_constant,
-        question.settings.candidate_depth,
+        question.weights.candidate_depth,
         wording.vector,
     )
     retrieved = retrieve(
@@ -144,7 +145,7 @@ def gather(
         lane: ranking[:reach] for lane, ranking in retrieved.rankings.items()
     }  # however many were wanted
     sources = pointed(
-        balanced(Sources.of(question.settings), near, reach), near, question.text
+        balanced(Sources.of(question.weights), near, reach), near, question.text
     )
     if sources.inner != 1.0:
         found = {passage.path for passage, _ in retrieved.rankings.get("meaning", ())}

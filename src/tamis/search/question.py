@@ -18,6 +18,7 @@ from tamis.search.extras.synonyms import NO_SYNONYMS, Synonyms
 from tamis.search.retrieve import Reached
 from tamis.settings import SearchSettings
 from tamis.text.identifiers import wanted_names
+from tamis.weights import Weights
 
 _OF_FUSED = frozenset(
     {"named", "file name", "aside", "coherence", "saturation"}
@@ -44,6 +45,7 @@ class Question:
         None  # when it is asked, in seconds since the epoch; None: age does not count
     )
     settings: SearchSettings = SearchSettings()
+    weights: Weights = Weights()
     archive: ArchivePenalty = NO_PENALTY
     synonyms: Synonyms = NO_SYNONYMS
     without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
@@ -64,9 +66,13 @@ class Question:
             keyword_weight=0.0,
             code_search_enabled=False,
             graph_weight=0.0,
-            inner_confidence=1.0,
         )
-        return replace(self, settings=alone, without=self.without | _OF_FUSED)
+        return replace(
+            self,
+            settings=alone,
+            weights=replace(self.weights, inner_trust=1.0),
+            without=self.without | _OF_FUSED,
+        )
 
     @property
     def without_meaning(self) -> "Question":
@@ -81,7 +87,7 @@ class Question:
 
     @property
     def code_places(self) -> CodePlaces:
-        return CodePlaces.of(self.text, self.settings)
+        return CodePlaces.of(self.text, self.weights)
 
     @property
     def recency_factor(self) -> Callable[[Candidate], float]:
@@ -98,11 +104,11 @@ class Question:
     @property
     def largest_factor(self) -> float:
         """The most that boosts can make of a passage's score."""
-        named = self.settings.named_boost if wanted_names(self.text) else 1.0
+        named = self.weights.named_boost if wanted_names(self.text) else 1.0
         young = most_for_recency(
             self.settings.recency_profile, self.settings.recency_bias
         )
-        return named * self.settings.path_boost * (1.0 if self.now is None else young)
+        return named * self.weights.path_boost * (1.0 if self.now is None else young)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ _LEAST_DIVERSIFIED: Final = 50
 
 STAGES: Final[Mapping[str, Stage]] = {
     "named": lambda candidates, ask, _: with_named(
-        candidates, ask.text, ask.settings.named_boost, ask.settings.candidate_depth
+        candidates, ask.text, ask.weights.named_boost, ask.weights.candidate_depth
     ),
     "file name": lambda candidates, ask, _: boosted(
         candidates, "file name", ask.code_places.name_factor
@@ -69,7 +69,7 @@ STAGES: Final[Mapping[str, Stage]] = {
         candidates, "aside", ask.code_places.aside_factor
     ),
     "coherence": lambda candidates, ask, _: coherent(
-        candidates, ask.settings.coherence, ask.settings.candidate_depth
+        candidates, ask.weights.coherence, ask.weights.candidate_depth
     ),
     "recency": lambda candidates, ask, _: boosted(
         candidates, "recency", ask.recency_factor
@@ -78,24 +78,22 @@ STAGES: Final[Mapping[str, Stage]] = {
         candidates, "archive", by_path(ask.archive.factor)
     ),
     "saturation": lambda candidates, ask, _: saturated(
-        candidates, ask.settings.saturation
+        candidates, ask.weights.saturation
     ),
     "calibrate": lambda candidates, ask, means: calibrated(
         candidates,
         means.coverage(candidates),
         means.related,
-        ask.settings.candidate_depth,
+        ask.weights.candidate_depth,
     ),
     "threshold": lambda candidates, ask, _: above_threshold(candidates, ask.min_score),
     "same text": lambda candidates, ask, _: (
         without_same_text(candidates)
-        if ask.settings.content_dedup_enabled
+        if ask.weights.content_dedup_enabled
         else candidates
     ),
     "overlap": lambda candidates, ask, _: (
-        without_overlap(candidates)
-        if ask.settings.content_dedup_enabled
-        else candidates
+        without_overlap(candidates) if ask.weights.content_dedup_enabled else candidates
     ),
     "near text": _without_near_text,
     "same meaning": _without_same_meaning,
@@ -104,7 +102,13 @@ STAGES: Final[Mapping[str, Stage]] = {
         candidates, ask.max_chunks_per_doc
     ),
     "rerank": lambda candidates, ask, means: (
-        reranked(candidates, ask.text, ask.settings, means.rerank)
+        reranked(
+            candidates,
+            ask.text,
+            ask.settings.rerank_top_n,
+            ask.weights.rerank_budget_ms,
+            means.rerank,
+        )
         if ask.rerank
         else candidates
     ),

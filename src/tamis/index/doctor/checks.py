@@ -11,7 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -244,7 +244,7 @@ def check(
     """Run every check of an index and its surroundings."""
     settled = None
     if not isinstance(settings, BadSetting):
-        settled = Settled(recipe(settings), asdict(settings.fields))
+        settled = Settled(recipe(settings), dict(settings.weights.fields))
     outside = {
         "settings": (_settings(settings), "the settings can be read"),
         "folder": (_folder(directory), "the folder of the index is as it should be"),

@@ -16,6 +16,7 @@ from tamis.index.protocol import Allowed, Concept, Snapshot
 from tamis.search.extras.synonyms import Synonyms
 from tamis.settings import SearchSettings
 from tamis.text.words import words
+from tamis.weights import Weights
 
 Vector = NDArray[np.float32]
 Near = Callable[[int], Sequence[Concept] | None]  # the so many nearest terms
@@ -51,44 +52,45 @@ def worded(
     embed: Callable[[str], Vector] | None,
     allowed: Allowed,
     settings: SearchSettings,
+    weights: Weights,
     synonyms: Synonyms,
 ) -> Wording:
     """A question with what is added to it; just its vector where nothing is asked to be."""
     expansion = Expansion()
     if settings.query_expansion_enabled and vector is not None and embed is not None:
         floor, most, asked = (
-            settings.query_expansion_min_frequency,
-            settings.query_expansion_max_terms,
+            weights.query_expansion_min_frequency,
+            weights.query_expansion_max_terms,
             vector,
         )
         expansion = expanded(
             text,
-            settings,
+            weights,
             lambda depth: snapshot.concepts(asked, allowed, depth, floor, most),
         )
         if expansion.terms:
             vector = embed(" ".join((text, *expansion.terms)))
     also = synonyms.words(text)
-    further = weighted(text, expansion.terms, settings.query_expansion_keywords)
+    further = weighted(text, expansion.terms, weights.query_expansion_keywords)
     for term, weight in weighted(text, also, synonyms.weight).items():
         further[term] = max(weight, further.get(term, 0.0))
     return Wording(vector, further, expansion, also)
 
 
-def expanded(text: str, settings: SearchSettings, near: Near) -> Expansion:
+def expanded(text: str, weights: Weights, near: Near) -> Expansion:
     """The nearest terms that say something new: more than the question and the terms before them."""
-    depth = _FIRST + settings.query_expansion_top_k
+    depth = _FIRST + weights.query_expansion_top_k
     while True:
         found = near(depth)
         if found is None:
             return Expansion(unready=True)
         close = [
-            each for each in found if each.score >= settings.query_expansion_threshold
+            each for each in found if each.score >= weights.query_expansion_threshold
         ]
         chosen = _new(text, [each.term for each in close])[
-            : settings.query_expansion_top_k
+            : weights.query_expansion_top_k
         ]
-        if len(chosen) == settings.query_expansion_top_k or len(close) < depth:
+        if len(chosen) == weights.query_expansion_top_k or len(close) < depth:
             return Expansion(tuple(chosen))
         depth *= 4
 

@@ -13,7 +13,6 @@ from typing import NoReturn
 from tamis.errors import UsageError
 from tamis.model import Candidate, embedding_text
 from tamis.search.calibrate import logistic
-from tamis.settings import SearchSettings
 
 # Question, passages, seconds (0 is no limit) to scores: of all passages, or of the first, as many as fit.
 Rerank = Callable[[str, Sequence[str], float], Sequence[float]]
@@ -45,15 +44,16 @@ class Watched:
 def reranked(
     candidates: Sequence[Candidate],
     query: str,
-    settings: SearchSettings,
+    most: int,
+    budget_ms: int,
     rerank: Rerank,
 ) -> list[Candidate]:
     """The first few, as many of them as there are scores for, best first; then the others as they were."""
-    head = candidates[: settings.rerank_top_n]
+    head = candidates[:most]
     if not head:
         return list(candidates)
     texts = [embedding_text(each.passage.title, each.passage) for each in head]
-    scores = rerank(query, texts, settings.rerank_budget_ms / 1000)
+    scores = rerank(query, texts, budget_ms / 1000)
     pairs = [
         (each, _comparable(score)) for each, score in zip(head, scores, strict=False)
     ]

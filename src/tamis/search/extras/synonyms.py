@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from tamis.errors import BadSetting
-from tamis.settings import SearchSettings
 from tamis.text.words import words
 
 # Endings of inflected forms, and what they stand for, for each part of speech in the order that is asked.
@@ -29,7 +28,8 @@ _ENDINGS: Final = {
     "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "adv": (),
 }  # fmt: skip
-_HINT: Final = "install the package wordnet-base, or set search.wordnet_directory"
+_WORDNET: Final = Path("/usr/share/wordnet")
+_HINT: Final = "install the package wordnet-base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +157,14 @@ class Synonyms:
     weight: float = 0.0
 
     @classmethod
-    def of(cls, settings: SearchSettings, root: Path) -> "Synonyms":
-        ours = settings.synonyms != "off"
-        if not (ours or settings.synonyms_file) or not settings.synonym_weight:
+    def of(cls, chosen: str, weight: float, root: Path) -> "Synonyms":
+        """Open what the setting `search.synonyms` names: none, the own tables, or a file of the user."""
+        if chosen == "off" or not weight:
             return NO_SYNONYMS
-        own = (
-            _read(root / Path(settings.synonyms_file).expanduser())
-            if settings.synonyms_file
-            else []
-        )
-        groups = grouped([*own, *(_software() if ours else ())])
-        use_wordnet = settings.synonyms == "wordnet"
-        dictionary = (
-            WordNet(root / Path(settings.wordnet_directory).expanduser())
-            if use_wordnet
-            else None
-        )
-        return cls(groups, dictionary, settings.synonym_weight)
+        if chosen not in ("software", "wordnet"):
+            return cls(grouped(_read(root / Path(chosen).expanduser())), None, weight)
+        dictionary = WordNet(_WORDNET) if chosen == "wordnet" else None
+        return cls(grouped(_software()), dictionary, weight)
 
     def words(self, text: str) -> tuple[str, ...]:
         """The synonyms of what a text says, in the order of the text, each once."""
@@ -260,15 +251,16 @@ def _read(file: Path) -> list[tuple[str, ...]]:
         with file.open("rb") as source:
             data = source.read(_LARGEST_FILE + 1)
     except OSError as error:
-        message = f"search.synonyms_file: cannot read {file}: {error.strerror}"
-        raise BadSetting(message, hint="check the path") from error
+        message = f"search.synonyms: cannot read {file}: {error.strerror}"
+        hint = "allowed: off, software, wordnet, or the path of a file of your own"
+        raise BadSetting(message, hint=hint) from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"search.synonyms_file: {file} is not UTF-8 text"
+        message = f"search.synonyms: {file} is not UTF-8 text"
         raise BadSetting(message, hint="save it as UTF-8") from error
     if len(data) > _LARGEST_FILE:
         raise BadSetting(
-            f"search.synonyms_file: {file} is too large", hint="10 MB are the most"
+            f"search.synonyms: {file} is too large", hint="10 MB are the most"
         )
     return parsed(text)
