@@ -14,7 +14,8 @@ import yaml
 
 from agent_run import agent_run
 from tamis.cli.main import cli
-from tamis.server.tools import TOOLS, Parameter
+from tamis.request import Argument
+from tamis.server.tools import TOOLS
 from tamis.settings import ENVIRONMENT_NAMES, Settings, environment_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -242,7 +243,7 @@ def tool_lines() -> Iterator[str]:
         yield f"| `{name}` | {meaning(parameter)} | {', '.join([*([where] if where else []), *others])} |"
 
 
-def meaning(parameter: Parameter) -> str:
+def meaning(parameter: Argument) -> str:
     kind = {
         "text": "text",
         "texts": "texts",
@@ -251,7 +252,7 @@ def meaning(parameter: Parameter) -> str:
         "flag": "true or false",
     }
     words = [kind[parameter.kind] + range_of(parameter)]
-    words += [parameter.doc.rstrip(".")] if parameter.doc else []
+    words += [parameter.help.rstrip(".")] if parameter.help else []
     words += (
         [", ".join(f"`{choice}`" for choice in parameter.choices)]
         if parameter.choices
@@ -259,14 +260,14 @@ def meaning(parameter: Parameter) -> str:
     )
     words += (
         [f"default `{json.dumps(parameter.default)}`"]
-        if parameter.default is not None
+        if parameter.default not in (None, "", ())
         else []
     )
     words += ["needed"] if parameter.required else []
     return "; ".join(words).replace("|", "\\|")
 
 
-def range_of(parameter: Parameter) -> str:
+def range_of(parameter: Argument) -> str:
     if parameter.low is None:
         return ""
     return (

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
-from tamis import request as given
 from tamis import response
 from tamis.configuration import DEFAULT_MODEL, check_name, load
 from tamis.errors import BadQuery, IndexDamaged, IndexMissing, UsageError
@@ -40,13 +39,15 @@ from tamis.models.embedders import Embedder, LoadedModels
 from tamis.progress import Progress, Silent
 from tamis.query import filters
 from tamis.query.filters import Filter
-from tamis.query.language import atom, parse_filter, parse_query
+from tamis.query.language import atom, parse_query
+from tamis.request import SearchRequest, query_text, with_arguments_of
 from tamis.search import explain
 from tamis.search.boosts import ArchivePenalty
 from tamis.search.calibrate import Logistic
 from tamis.search.extras.synonyms import Synonyms
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
+from tamis.search.understand import applied, filter_of, hides_archived, names_for
 from tamis.settings import Settings
 
 
@@ -196,7 +197,7 @@ class Corpus:
     def configure(self, settings: Settings) -> None:
         """Ask and index by these settings from now on. The index stays where it is."""
         names, penalty = (
-            given.names_for(self.root, settings),
+            names_for(self.root, settings),
             ArchivePenalty.of(settings.archive, settings.weights),
         )
         if settings.model.name:
@@ -216,92 +217,31 @@ class Corpus:
         self._reader.close()
         self._models.close()
 
-    def search(
-        self,
-        query: str,
-        *,
-        limit: int | None = None,
-        excluded_files: Sequence[str] = (),
-        exclude_patterns: Sequence[str] = (),
-        include_patterns: Sequence[str] = (),
-        workspace: str | None = None,
-        under: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        chunk_types: Sequence[str] = (),
-        languages: Sequence[str] = (),
-        author: str | None = None,
-        category: str | None = None,
-        modified_after: str | None = None,
-        modified_before: str | None = None,
-        exclude_archived: bool | None = None,
-        min_score: float | None = None,
-        max_chunks_per_doc: int | None = None,
-        unique: bool = False,
-        rerank: bool | None = None,
-        mmr: bool | None = None,
-        expand_parents: bool | None = None,
-        max_hops: int | None = None,
-        include_graph_context: bool = False,
-        use_rrf: bool = True,
-        rerank_with_recency: bool | None = None,
-        quick: bool = False,
-        filter: str = "",
-        why_not: str | None = None,
-        explain: bool = False,
-    ) -> Found:
-        """Search. `None` means "as configured"; an empty list is the same as none.
+    @with_arguments_of(SearchRequest)
+    def search(self, request: SearchRequest) -> Found:
+        """Search. `None` means "as configured"; an empty list is the same as none."""
+        return self.answer(request)
 
-        `mmr` prefers passages that differ from those above them.
-        `max_hops` is how far links are followed from the best hits; `include_graph_context` lists in
-        `Found.graph_context` where they led. `expand_parents` shows the section around each passage.
-        `use_rrf=False` asks the meaning lane alone and keeps its order. `rerank_with_recency` raises what is
-        recent as `search.recency_profile` says, or as its `code` profile does where that is off.
-        `rerank` puts the best in the order of a cross-encoder (within 150 ms).
-        `quick` asks no model: words, names and links answer, in a few milliseconds.
-        `explain` tells of each result where it stood after each stage, and of each stage what it left.
-        `why_not` names a file that you expect in the answer; `Found.why_not` then says why it is not.
-        """
-        text, typed = parse_query(given.query_text(query), self.names)
+    def answer(self, request: SearchRequest) -> Found:
+        """Answer a request."""
+        text, typed = parse_query(query_text(request.query), self.names)
         if not text.strip():
             raise BadQuery(
                 "there is nothing to search for",
                 hint="give some words besides the filter",
             )
-        narrowing = given.Narrowing(
-            excluded_files, exclude_patterns, include_patterns, workspace, under, tags, chunk_types,
-            languages, author, category, modified_after, modified_before, exclude_archived, filter,
-        )  # fmt: skip
-        allowed = self.allowed(narrowing, typed)
-        asking = given.Asking(
-            limit, min_score, max_chunks_per_doc, unique, rerank, mmr, expand_parents, max_hops,
-            include_graph_context, use_rrf, rerank_with_recency, quick, explain,
-        )  # fmt: skip
-        question = replace(asking.instead_of(self.question(text)), filter=allowed)
-        return self.ask(query, question, why_not)
-
-    def allowed(
-        self, narrowing: given.Narrowing, typed: Filter = filters.EVERYTHING
-    ) -> Filter:
-        """What these filters let through, with those that were typed; archived documents as configured."""
-        stated = typed & parse_filter(
-            given.of_kind(narrowing.filter, "filter", str), self.names
-        )
-        named = bool(
-            narrowing.include_patterns
-        )  # a pattern may name archived documents
-        by_default = self._hides_archived(stated) and not named
-        chosen = narrowing.exclude_archived
-        hidden = given.of_kind(
-            by_default if chosen is None else chosen, "exclude_archived", bool
-        )
-        shown = ~self.names.archived if hidden else filters.EVERYTHING
-        return filters.all_of((stated, narrowing.terms(self.names), shown))
+        question = applied(request, self.question(text))
+        allowed = filter_of(request, typed, self.names, self.settings)
+        question = replace(question, filter=allowed)
+        return self.ask(request.query, question, request.why_not)
 
     def question(self, text: str, stated: Filter = filters.EVERYTHING) -> Question:
         """Plain words, asked as configured. What looks like a filter in them is words, too."""
         usual = self.settings.search
         shown = (
-            ~self.names.archived if self._hides_archived(stated) else filters.EVERYTHING
+            ~self.names.archived
+            if hides_archived(stated, self.names, self.settings)
+            else filters.EVERYTHING
         )
         return Question(
             text=text,
@@ -326,13 +266,6 @@ class Corpus:
             self.settings.search.synonyms,
             self.settings.weights.synonym_weight,
             self.root,
-        )
-
-    def _hides_archived(self, stated: Filter) -> bool:
-        """Whoever names archived documents in a filter means to see them."""
-        return (
-            self.settings.search.exclude_archived
-            and self.names.archived not in filters.atoms(stated)
         )
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
@@ -378,7 +311,7 @@ class Corpus:
         file: str,
         depth: int,
     ) -> WhyNot:
-        wanted = atom("file", (given.of_kind(file, "why_not", str),), self.names)
+        wanted = atom("file", (file,), self.names)
         indexed = snapshot.documents(wanted)
         if not indexed:
             skipped = {item.path: item for item in snapshot.skipped()}

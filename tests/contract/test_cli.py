@@ -740,7 +740,7 @@ def test_a_fault_of_our_own_is_no_empty_answer(run, monkeypatch):
     def break_down(*_: object, **__: object) -> None:
         raise ZeroDivisionError("broken")
 
-    monkeypatch.setattr("tamis.corpus.Corpus.search", break_down)
+    monkeypatch.setattr("tamis.corpus.Corpus.answer", break_down)
     ended = run("search", "login")
     assert ended.code == 2
     assert "ZeroDivisionError" in ended.err

@@ -40,6 +40,7 @@ from tamis.live.roots import Roots
 from tamis.models.hashing import HashingEmbedder
 from tamis.progress import Silent
 from tamis.query.filters import EVERYTHING
+from tamis.request import SearchRequest
 
 FILES = {
     "docs/api.md": "---\ntags: [api]\n---\n# API\n\nRetry by [[queue]].\n\n## Limits\n\nTen tokens.\n",
@@ -342,7 +343,7 @@ def test_an_agent_asks_a_server(server, tmp_path):
     with closing(
         Roots(served([str(root)], model="hashing", engine=server.url))
     ) as roots:
-        page = roots.search("retry jobs", None, 0, 5, 5.0, None)
+        page = roots.search(SearchRequest("retry jobs", limit=5), None, 0, 5.0, None)
         assert {each.result.path for each in page.results} == {
             "docs/api.md",
             "docs/queue.md",

@@ -401,7 +401,7 @@ def test_why_not_follows_the_reranked_order(corpus_of, loading):
 
 
 def test_only_true_and_false(corpus_of):
-    with pytest.raises(UsageError, match="rerank must be bool"):
+    with pytest.raises(UsageError, match="rerank is 'yes'"):
         corpus_of(FILES).search("alpha", rerank="yes")
 
 

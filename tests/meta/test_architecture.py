@@ -17,6 +17,7 @@ LAYERS = (
     {
         "model",
         "errors",
+        "request",
         "text",
         "query",
         "gitignore",
@@ -27,7 +28,7 @@ LAYERS = (
     },
     {"ingest", "models", "configuration"},
     {"index", "search"},
-    {"request", "response", "corpus"},
+    {"response", "corpus"},
     {"live", "clients"},
     {"measure"},
     {"cli", "server"},

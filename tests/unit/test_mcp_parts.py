@@ -12,6 +12,7 @@ from tamis.errors import UsageError
 from tamis.live.corpus import Freshness
 from tamis.live.folders import names_of
 from tamis.live.roots import together
+from tamis.request import said
 from tamis.server.broken import is_blank, request_id
 from tamis.server.mcp_text import _share, cut_to
 from tamis.server.paging import (
@@ -22,7 +23,6 @@ from tamis.server.paging import (
     read_cursor,
 )
 from tamis.server.prompts import matching
-from tamis.server.tools import said
 
 
 @given(st.lists(st.sampled_from(["a", "a-2", "a-3", "b", "b-2"]), max_size=8))

@@ -1,7 +1,7 @@
 """Options and arguments that several commands have."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
     from tamis.progress import Progress
+    from tamis.request import Argument
     from tamis.settings import Settings
 import json
 import os
@@ -55,6 +56,41 @@ def shared_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def search_options(arguments: "Sequence[Argument]") -> Callable[[Command], Command]:
+    """Give a command an option for each argument of a search but the query."""
+
+    def decorate(command: Command) -> Command:
+        for each in reversed(arguments):
+            if not each.required:
+                command = option_of(each)(command)
+        return command
+
+    return decorate
+
+
+def option_of(argument: "Argument") -> Callable[[Command], Command]:
+    """Return the option of an argument, spelled as it says or else like its name."""
+    name = argument.name.replace("_", "-")
+    is_flag = argument.kind == "flag"
+    usual = f"--{name}"
+    if not is_flag:
+        usual += f" {argument.kind.upper()}"
+    elif argument.default is not False:
+        usual += f"/--no-{name}"
+    words = (argument.option or usual).split()
+    is_list = argument.kind == "texts"
+    return click.option(
+        *[word for word in words if word.startswith("-")],
+        argument.name,
+        default=argument.default,
+        type={"integer": int, "number": float, "flag": bool}.get(argument.kind, str),
+        is_flag=is_flag,
+        multiple=is_list,
+        metavar=None if is_flag else words[-1],
+        help=f"{argument.help[:-1]}; repeatable." if is_list else argument.help,
+    )
 
 
 Done = TypeVar("Done")

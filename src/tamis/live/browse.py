@@ -33,7 +33,8 @@ from tamis.model import (
 from tamis.query import filters
 from tamis.query.filters import EVERYTHING, DocumentIs, Filter
 from tamis.query.language import atom, parse_query
-from tamis.request import Narrowing
+from tamis.request import SearchRequest
+from tamis.search.understand import filter_of
 from tamis.text.languages import MARKDOWN, PROSE, extension, language_of
 from tamis.text.linking import Directory, named
 
@@ -316,9 +317,10 @@ class Listed(Plain):
     is_archived: bool
 
 
-def filter_for(corpus: Corpus, narrowing: Narrowing, query: str = "") -> Filter:
-    """Return the filter of a question; its words do not matter here."""
-    return corpus.allowed(narrowing, parse_query(query, corpus.names)[1])
+def filter_for(corpus: Corpus, request: SearchRequest) -> Filter:
+    """Return the filter of a request; the words of its query do not matter here."""
+    typed = parse_query(request.query, corpus.names)[1]
+    return filter_of(request, typed, corpus.names, corpus.settings)
 
 
 def facets(corpus: Corpus, filter: Filter) -> Facets:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, IndexMissing, TamisError, UsageError
@@ -32,13 +32,12 @@ from tamis.live.watcher import Said
 from tamis.model import Found, Hint, Plain, Related, Report, Result, Step
 from tamis.query.filters import EVERYTHING
 from tamis.query.language import parse_query
-from tamis.request import Narrowing
+from tamis.request import LARGEST_LIMIT, SearchRequest
 from tamis.response import hints_of_all
 from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 
 Answer = TypeVar("Answer")
 
-_MOST: Final = 100  # results of one question
 # Fields of an index's state that several roots add up.
 _SUMMED: Final = (
     "generation",
@@ -119,6 +118,7 @@ class Roots:
         self._say = say or (lambda _, __: None)
         self._folders = {folder.name: folder for folder in folders}
         self._watches = folders[0].settings.server.watch
+        self._usual_limit = folders[0].settings.search.limit
         self._live: dict[str, LiveCorpus] = {}
         for folder in folders:
             tell = partial(self._say, folder.name)
@@ -138,24 +138,22 @@ class Roots:
 
     def search(
         self,
-        query: str,
+        request: SearchRequest,
         root: str | None,
         offset: int,
-        limit: int,
         seconds: float,
         watch: Watch | None,
-        **arguments: Any,
     ) -> Page:
         """Return the results from `offset` on; a larger limit adds results and moves none."""
-        chosen = self._with_workspace(self._chosen(root), arguments.get("workspace"))
+        chosen = self._with_workspace(self._chosen(root), request.workspace)
         freshness = self._bring_up_to_date(chosen, seconds, watch)
-        end = offset + limit
+        limit = request.limit or self._usual_limit
+        end = min(offset + limit, LARGEST_LIMIT)
         # One more shows whether there are more; but an explained answer is the one asked for.
-        explained = bool(arguments.get("explain") or arguments.get("why_not"))
-        most = min(end + (not explained), _MOST)
-        found = _from_each(
-            chosen, lambda corpus: corpus.search(query, limit=most, **arguments)
-        )
+        explained = request.explain or request.why_not is not None
+        most = min(end + (not explained), LARGEST_LIMIT)
+        asked = replace(request, limit=most)
+        found = _from_each(chosen, lambda corpus: corpus.answer(asked))
         merged = merge(found)
         total = len(merged)
         if explained:
@@ -165,8 +163,8 @@ class Roots:
         if all(one.graph_context is not None for one in found.values()):
             related = _related(found)
         return Page(
-            results=tuple(merged[offset : min(end, _MOST)]),
-            has_more=total > end and end < _MOST,
+            results=tuple(merged[offset:end]),
+            has_more=total > end and end < LARGEST_LIMIT,
             freshness=freshness,
             generations=tuple(one.index.generation for one in found.values()),
             hints=hints_of_all(found),
@@ -222,49 +220,49 @@ class Roots:
         except BadFilter:  # another root may know the name
             return query
 
-    def facets(self, narrowing: Narrowing, query: str, root: str | None) -> Facets:
+    def facets(self, request: SearchRequest, root: str | None) -> Facets:
         """Count the documents that a filter lets through, in all roots together."""
-        chosen = self._with_workspace(self._chosen(root), narrowing.workspace)
+        chosen = self._with_workspace(self._chosen(root), request.workspace)
 
         def count(corpus: Corpus) -> Facets:
-            return facets(corpus, filter_for(corpus, narrowing, query))
+            return facets(corpus, filter_for(corpus, request))
 
         return added(list(_from_each(chosen, count).values()))
 
     def listed(
         self,
-        narrowing: Narrowing,
+        request: SearchRequest,
         root: str | None,
     ) -> list[tuple[str, Listed]]:
         """Return the documents that a filter lets through, each with its root."""
-        chosen = self._with_workspace(self._chosen(root), narrowing.workspace)
+        chosen = self._with_workspace(self._chosen(root), request.workspace)
         found = _from_each(
-            chosen, lambda corpus: listed(corpus, filter_for(corpus, narrowing))
+            chosen, lambda corpus: listed(corpus, filter_for(corpus, request))
         )
         return [(name, each) for name, own in found.items() for each in own]
 
     def reading(
         self,
         path: str,
-        narrowing: Narrowing,
+        request: SearchRequest,
         root: str | None,
     ) -> tuple[str, Reading]:
         """Return a document from the first root that has it."""
         return self._first(
-            root, lambda corpus: reading(corpus, path, filter_for(corpus, narrowing))
+            root, lambda corpus: reading(corpus, path, filter_for(corpus, request))
         )
 
     def graph(
         self,
         path: str,
         hops: int,
-        narrowing: Narrowing,
+        request: SearchRequest,
         root: str | None,
     ) -> tuple[str, Graph]:
         """Return the links around a document of the first root that has it."""
         return self._first(
             root,
-            lambda corpus: graph(corpus, path, hops, filter_for(corpus, narrowing)),
+            lambda corpus: graph(corpus, path, hops, filter_for(corpus, request)),
         )
 
     # --- without looking for changes: asked for when a client connects ---------------------------

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from tamis.errors import UsageError
+from tamis.request import ARGUMENTS, Argument
 from tamis.server.schema import SCHEMAS
-from tamis.server.tools import CURSOR, FILTERS, LIMIT, QUERY, Parameter, Tool
+from tamis.server.tools import CURSOR, Tool
 
 PREFIX: Final = "/api/v1"
 LARGEST_PAGE: Final = 1_000  # documents in a list
@@ -31,8 +32,8 @@ class Operation:
     path: str  # below the prefix; a part in braces may hold slashes
     summary: str
     answer: str  # the schema of what comes back
-    parameters: tuple[Parameter, ...] = ()
-    in_path: Parameter | None = None
+    parameters: tuple[Argument, ...] = ()
+    in_path: Argument | None = None
     faults: tuple[int, ...] = ()  # statuses besides those that every operation may have
     media_type: str = "application/json"
     success: int = 200
@@ -49,57 +50,24 @@ class Operation:
         return Tool(self.name, self.summary, self.parameters, {})
 
 
-_Q: Final = replace(QUERY, also=("q",))
-_FILTERS: Final = tuple(
-    replace(each, default=None) for each in FILTERS
-)  # what is left out is as configured
-_NARROWING: Final = tuple(each for each in _FILTERS if each.name != "min_score")
-_HOW: Final = (
-    Parameter("unique", "flag", "One passage per document."),
-    Parameter(
-        "max_chunks_per_doc",
-        "integer",
-        "Of one document; 0: no limit.",
-        low=0,
-        high=10_000,
-    ),
-    Parameter("rerank", "flag", "Put the best in a cross-encoder's order."),
-    Parameter("mmr", "flag", "Prefer passages that differ from those above them."),
-    Parameter("expand_parents", "flag", "Show the sections around what was found."),
-    Parameter(
-        "include_graph_context", "flag", "List what the best hits are linked with."
-    ),
-    Parameter("max_hops", "integer", "How far links are followed.", low=0, high=3),
-    Parameter("use_rrf", "flag", "false: order by meaning alone."),
-    Parameter("rerank_with_recency", "flag", "Recent documents rank higher."),
-    Parameter("quick", "flag", "Ask no model: words, names and links answer."),
-    Parameter("explain", "flag", "Tell the funnel, and where each result stood."),
-    Parameter(
-        "why_not", "text", "A file that you expect: why it is not in the answer."
-    ),
-    Parameter(
-        "marks",
-        "flag",
-        "Tell where the question's words are in each passage, and its best sentence.",
-    ),
+_Q: Final = replace(ARGUMENTS[0], also=("q",))
+_MARKS: Final = Argument(
+    "marks",
+    "flag",
+    "Tell where the question's words are in each passage, and its best sentence.",
 )
-_SEARCH: Final = (
-    _Q,
-    replace(LIMIT, default=None, also=("top_n",)),
-    CURSOR,
-    *_FILTERS,
-    *_HOW,
-)
-_PATH: Final = Parameter(
+_SEARCH: Final = (_Q, CURSOR, *ARGUMENTS[1:], _MARKS)
+_NARROWING: Final = tuple(each for each in ARGUMENTS if each.narrows)
+_PATH: Final = Argument(
     "path", "text", "A document's path below its root.", required=True
 )
-_CHUNK: Final = Parameter(
+_CHUNK: Final = Argument(
     "chunk_id",
     "text",
     "From a result: docs/api.md#3, with # written %23.",
     required=True,
 )
-_TYPED: Final = Parameter(
+_TYPED: Final = Argument(
     "query", "text", "Filters that were typed with a question count.", also=("q",)
 )
 
@@ -114,18 +82,18 @@ OPERATIONS: Final = (
     Operation(
         "documents", "GET", "/documents", "List the documents that a filter lets through, by path.",
         "Documents",
-        (Parameter("limit", "integer", low=1, high=LARGEST_PAGE, default=100), CURSOR, *_NARROWING),
+        (Argument("limit", "integer", low=1, high=LARGEST_PAGE, default=100), CURSOR, *_NARROWING),
         faults=(404, 409), has_tag=True,
     ),
     Operation(
         "document", "GET", "/documents/{path}",
         "Read a document as it is now, with its outline, links and backlinks. Filters are about those links.",
-        "Document", (Parameter("html", "flag", "Markdown as HTML too, made safe."), *_NARROWING), _PATH,
+        "Document", (Argument("html", "flag", "Markdown as HTML too, made safe."), *_NARROWING), _PATH,
         faults=(404, 409), has_tag=True,
     ),
     Operation(
         "passage", "GET", "/passages/{chunk_id}", "Read a passage.", "Excerpt",
-        (Parameter("neighbours", "integer", "Passages before and after it.", low=0, high=20),), _CHUNK,
+        (Argument("neighbours", "integer", "Passages before and after it.", low=0, high=20),), _CHUNK,
         faults=(404, 409), has_tag=True,
     ),
     Operation(
@@ -136,8 +104,8 @@ OPERATIONS: Final = (
         "graph", "GET", "/graph", "The links round a document, among those that a filter lets through.",
         "Graph",
         (
-            Parameter("around", "text", "A document's path.", required=True),
-            Parameter("hops", "integer", low=1, high=3, default=2),
+            Argument("around", "text", "A document's path.", required=True),
+            Argument("hops", "integer", low=1, high=3, default=2),
             *_NARROWING,
         ),
         faults=(404, 409), has_tag=True,
@@ -155,7 +123,7 @@ OPERATIONS: Final = (
     Operation("health", "GET", "/health", "Whether the server answers.", "Health", is_open=True),
     Operation(
         "sign_in", "POST", "/session", "Send the token once, and be known by a cookie from then on.",
-        "Session", (Parameter("token", "text", "The server's token.", required=True),),
+        "Session", (Argument("token", "text", "The server's token.", required=True),),
         faults=(408, 413, 415), is_open=True,
     ),
     Operation("sign_out", "DELETE", "/session", "Be known no longer.", "Session", is_open=True),
@@ -167,7 +135,7 @@ def operations_for(roots: Sequence[str]) -> tuple[Operation, ...]:
     """With several roots each can be asked about one of them."""
     if len(roots) < 2:
         return OPERATIONS
-    root = Parameter("root", "text", "One of the roots.", choices=tuple(roots))
+    root = Argument("root", "text", "One of the roots.", choices=tuple(roots))
     asked = {
         "search",
         "search_by_body",
@@ -208,7 +176,7 @@ def from_query(
     return found
 
 
-def _value(parameter: Parameter, text: str) -> Any:
+def _value(parameter: Argument, text: str) -> Any:
     """A text that is no number where one is wanted stays text: whoever reads it says what is wrong."""
     if parameter.kind == "integer" and _WHOLE.fullmatch(text):
         return int(text)
@@ -281,7 +249,7 @@ def _operation(each: Operation, secured: bool) -> dict[str, Any]:
         described["parameters"].append(
             {
                 "name": each.in_path.name, "in": "path", "required": True,
-                "description": each.in_path.doc, "schema": {"type": "string", "minLength": 1},
+                "description": each.in_path.help, "schema": {"type": "string", "minLength": 1},
             }
         )  # fmt: skip
     if each.takes_body:
@@ -295,13 +263,13 @@ def _operation(each: Operation, secured: bool) -> dict[str, Any]:
     return described
 
 
-def _parameter(each: Parameter) -> dict[str, Any]:
+def _parameter(each: Argument) -> dict[str, Any]:
     schema = {
         name: value for name, value in each.schema().items() if name != "description"
     }
     name = "q" if "q" in each.also else each.name
     told = {"name": name, "in": "query", "required": each.required, "schema": schema}
-    return told | ({"description": each.doc} if each.doc else {})
+    return told | ({"description": each.help} if each.help else {})
 
 
 def _responses(each: Operation) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 import tamis
 from tamis.errors import TamisError, UsageError
+from tamis.request import read
 from tamis.server.api import PREFIX, Operation, from_query, openapi, operations_for
 from tamis.server.mcp import HTTP_PATH, Desk, http_application, in_time
 from tamis.server.replies import Given, Replies
@@ -39,7 +40,6 @@ from tamis.server.run import (
     with_names,
     with_token,
 )
-from tamis.server.tools import read
 from tamis.settings import EDITORS
 
 log = logging.getLogger("tamis.http")
@@ -104,10 +104,8 @@ class Front:
 
     async def answer(self, operation: Operation, request: Request) -> Response:
         if operation.name == "events":
-            read(
-                operation.tool,
-                from_query(operation, request.query_params.multi_items()),
-            )
+            given = from_query(operation, request.query_params.multi_items())
+            read(operation.parameters, given, operation.name)
             return self._events()
         if operation.path == "/session":
             return await self._session(operation, request)
@@ -142,7 +140,8 @@ class Front:
             arguments = await self._body(request)
         else:
             arguments = from_query(operation, request.query_params.multi_items())
-        return read(operation.tool, arguments) | request.path_params
+        given = read(operation.parameters, arguments, operation.name)
+        return given | request.path_params
 
     async def _body(self, request: Request) -> dict[str, object]:
         if (

@@ -30,6 +30,7 @@ from mcp.shared.message import SessionMessage
 import tamis
 from tamis.errors import TamisError, UsageError
 from tamis.live.folders import Folder
+from tamis.request import SearchRequest, read
 from tamis.server.broken import is_blank, request_id
 from tamis.server.paging import (
     SCHEME,
@@ -40,7 +41,7 @@ from tamis.server.paging import (
     media_type,
     read_cursor,
 )
-from tamis.server.tools import MOST_RESULTS, Tool, read, tools_for
+from tamis.server.tools import Tool, tools_for
 from tamis.settings import ServerSettings
 from tamis.text.printable import visible
 
@@ -111,7 +112,7 @@ class Desk:
                 _clean(f"there is no tool {params.name}; known: {known}"),
             )
         try:
-            arguments = read(tool, params.arguments or {})
+            arguments = read(tool.parameters, params.arguments or {}, tool.name)
             return await self.in_thread(
                 partial(self._call, tool.name, arguments, _watcher(ctx))
             )
@@ -274,11 +275,10 @@ class Desk:
         cursor, limit = given.pop("cursor", None), given.pop("limit", None)
         question = digest(given | {"tool": name, "root": root})
         place = read_cursor(cursor, question) if cursor is not None else Cursor(0)
-        limit = min(limit or self._usual_limit, MOST_RESULTS - place.offset)
+        request = SearchRequest(**_TOOL_DEFAULTS[name] | given, limit=limit)
         page = self.opened().search(
-            root=root, offset=place.offset, limit=limit, seconds=self.settings.budget_ms / 1000, watch=watch,
-            **_TOOL_DEFAULTS[name] | given,
-        )  # fmt: skip
+            request, root, place.offset, self.settings.budget_ms / 1000, watch
+        )
         told = tell_page(_aware(page, place.generations), most, several=self._several)
         if page.has_more or told.shown < len(page.results):
             told = with_cursor(
@@ -288,10 +288,6 @@ class Desk:
             (each.root, each.result.path) for each in page.results[: told.shown]
         )
         return _result(told, [self._link(*each) for each in paths])
-
-    @property
-    def _usual_limit(self) -> int:
-        return self.folders[0].settings.search.limit
 
     def opened(self) -> "Roots":
         from tamis.live.roots import Roots

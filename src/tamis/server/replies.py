@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import tamis
 from tamis.model import Advice
+from tamis.request import SearchRequest
 from tamis.server.api import LARGEST_PASSAGE
 from tamis.server.mcp import Desk
 from tamis.server.paging import Cursor, digest, read_cursor
-from tamis.server.tools import MOST_RESULTS
 from tamis.settings import EDITORS
 
 if TYPE_CHECKING:
@@ -70,17 +70,8 @@ class Replies:
         limit = given.pop("limit", None)
         question = digest(given | {"root": root})
         place = read_cursor(cursor, question) if cursor is not None else Cursor(0)
-        limit = min(
-            limit or self._desk.folders[0].settings.search.limit,
-            MOST_RESULTS - place.offset,
-        )
         page = self._desk.opened().search(
-            root=root,
-            offset=place.offset,
-            limit=limit,
-            seconds=self._seconds,
-            watch=None,
-            **given,
+            SearchRequest(**given, limit=limit), root, place.offset, self._seconds, None
         )
         body = as_one(page.found).to_dict() | {
             "results": self._results(
@@ -93,7 +84,7 @@ class Replies:
             body["hints"] = [*body["hints"], _CHANGED]
         if page.has_more:
             body["next_cursor"] = str(
-                Cursor(place.offset + limit, question, page.generations)
+                Cursor(place.offset + len(page.results), question, page.generations)
             )
         return Reply(body, _tag(page.freshness, page.generations))
 
@@ -182,9 +173,9 @@ class Replies:
     def _facets(self, given: Given, unless: str) -> Reply:
         if tag := self._as_it_was(given, unless):
             return Reply(None, tag)
-        root, query = given.pop("root", None), given.pop("query", "")
+        root = given.pop("root", None)
         freshness, generations = self._fresh(root)
-        found = self._desk.opened().facets(_narrowing(given), query, root)
+        found = self._desk.opened().facets(_narrowing(given), root)
         return Reply(
             found.to_dict() | {"freshness": freshness.to_dict()},
             _tag(freshness, generations),
@@ -245,10 +236,10 @@ _CHANGED: Final = (
 )
 
 
-def _narrowing(given: Given) -> Any:
-    from tamis.request import Narrowing
-
-    return Narrowing(**given)
+def _narrowing(given: Given) -> SearchRequest:
+    """Return a request of filters alone, and of those that were typed with a query."""
+    query = given.pop("query", "")
+    return SearchRequest(query, **given)
 
 
 def _tag(freshness: "Freshness", generations: Sequence[int], text: str = "") -> str:
