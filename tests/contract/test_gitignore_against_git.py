@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from support.patterns import matches
 from tamis.gitignore.patterns import Pattern
 from tamis.gitignore.rules import IgnoreOptions, Rules, Verdict, open_rules
 
@@ -235,9 +236,8 @@ def wildmatch(glob: str, text: str) -> bool:
     """Git's matcher alone: a bracket round a literal first byte keeps its literal start empty."""
     if glob and glob[0] not in "*?[\\":
         glob = ("\\/" if glob[0] == "/" else f"[{glob[0]}]") + glob[1:]
-    return Pattern(glob, False, False, anchored=True, glob=glob).matches(
-        text, is_dir=False
-    )
+    pattern = Pattern(glob, False, False, anchored=True, glob=glob)
+    return matches(pattern, text, is_dir=False)
 
 
 # --- All of a small world --------------------------------------------------------------

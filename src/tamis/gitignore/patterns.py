@@ -1,68 +1,61 @@
-"""Gitignore patterns: what a line means and which of many lines decides.
+"""Gitignore patterns: the meaning of a line, and which of many lines decides.
 
-Pure: text in, verdicts out, nothing is read from disk. The promise is git's own
-behaviour (`dir.c` and `wildmatch.c` with WM_PATHNAME), oddities included, held
-by a differential test against `git check-ignore`. No pattern, however many stars
-it has, makes a match explode. Which files hold patterns, and in which order they
-count, is left to `tamis.gitignore.rules`.
+Pure: text in, verdicts out, nothing is read from disk. Patterns behave as in git (`dir.c`, and
+`wildmatch.c` with WM_PATHNAME), oddities included; a differential test against
+`git check-ignore` holds that. However many stars a pattern has, matching takes no exponential
+time. `tamis.gitignore.rules` knows which files hold patterns, and in which order they count.
 
-Git matches bytes, so `?` stands for one byte of a UTF-8 name, not one
-character. Here a byte is one character of a Latin-1 string: `re` stays usable,
-offsets are git's, and names that are no UTF-8 (surrogates from `os.fsdecode`)
-match like any other.
+Git matches bytes, so `?` matches one byte of a UTF-8 name, not one character. Here a byte is one
+character of a Latin-1 string, so `re` can be used, and names that are not UTF-8 (surrogates from
+`os.fsdecode`) match like any other.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import string
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby
+from typing import Final
 
-_WILD = re.compile(
-    r"\\.|\[.*|[*?\\]", re.DOTALL
-)  # an escape, a bracket and what follows, a star
+SPECIAL: Final = re.compile(r"[*?\[\\]")
+_ANYWHERE: Final = re.compile(r"\*{2,}/([^/]*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """One line of an ignore file."""
 
-    text: str  # as written, without the line end and the spaces git drops
+    text: str  # as written, without the line end and the spaces that git drops
     negated: bool
     directory_only: bool
     anchored: bool  # matched against the whole path, not against its last name
-    glob: str  # what is left to match, one character a byte
-
-    def matches(self, path: str, is_dir: bool) -> bool:
-        """Return True if the pattern matches a path, relative to the pattern's own directory."""
-        if self.directory_only and not is_dir:
-            return False
-        subject = _as_bytes(path)
-        if not self.anchored:
-            subject = _last_name(subject)
-        regex = regex_of(self.glob)
-        return regex is not None and regex.fullmatch(subject) is not None
+    glob: str  # the rest, one character a byte
 
 
 def parse_line(line: str) -> Pattern | None:
-    """The pattern on a line, or None where git sees none that could match (blank, comment, `!`, `/`)."""
-    text = _without_trailing_spaces(_without_line_end(line))
-    if not text or text.startswith("#"):
+    """Return the pattern on a line; None for a blank line, a comment, and `!` or `/` alone."""
+    # Git keeps patterns as C strings: a NUL ends one.
+    text = line.removesuffix("\n").removesuffix("\r").partition("\0")[0]
+    # Git drops spaces (no tabs) from the end, up to the last escaped one.
+    bare = text.rstrip(" ")
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    text = text[: len(bare) + backslashes % 2]
+    body = text.removeprefix("!")
+    glob = body.removesuffix("/")
+    if not glob or text.startswith("#"):
         return None
-    negated = text.startswith("!")
-    body = text[1:] if negated else text
-    directory_only = body.endswith("/")
-    glob = body[:-1] if directory_only else body
-    if not glob:
-        return None
-    anchored, glob = _anchoring(_as_bytes(glob))
-    return Pattern(text, negated, directory_only, anchored, glob)
+    anchored = "/" in glob
+    glob = as_bytes(glob).removeprefix("/")
+    if anywhere := _ANYWHERE.fullmatch(glob):
+        # `**/name` is `name`, and a bare name can be looked up without matching.
+        anchored = False
+        glob = anywhere[1]
+    return Pattern(text, text.startswith("!"), body.endswith("/"), anchored, glob)
 
 
 def parse_lines(text: str) -> Iterator[tuple[int, Pattern]]:
-    """The patterns of an ignore file with their line numbers, from 1."""
+    """Yield the patterns of an ignore file with their line numbers, from 1."""
     # Not splitlines(): git knows one line end, and a name may hold the others.
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         pattern = parse_line(line)
@@ -70,510 +63,345 @@ def parse_lines(text: str) -> Iterator[tuple[int, Pattern]]:
             yield number, pattern
 
 
-@dataclass(frozen=True, slots=True)
+def as_bytes(text: str) -> str:
+    """Return the bytes of a name, one character each."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("latin-1")
+    except UnicodeEncodeError:  # half a pair: no name on a POSIX disk decodes to that
+        return text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+@dataclass(frozen=True)
 class PatternList:
     """Patterns of one directory, in the order of their lines; the last that matches decides."""
 
     patterns: tuple[Pattern, ...]
-    folds: bool = False  # the case of names does not count
-    _for_files: _Index = field(init=False, repr=False, compare=False)
-    _for_directories: _Index = field(init=False, repr=False, compare=False)
-    # Directory -> whether it or a directory above it is selected.
-    _selected: dict[str, bool] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
-
-    def __post_init__(self) -> None:
-        numbered = tuple(enumerate(self.patterns))
-        for_files = [
-            (at, pattern) for at, pattern in numbered if not pattern.directory_only
-        ]
-        object.__setattr__(self, "_for_directories", _index(numbered, self.folds))
-        object.__setattr__(self, "_for_files", _index(for_files, self.folds))
+    folds: bool = False  # True if the case of names does not count
 
     @classmethod
-    def of(cls, lines: Iterable[str]) -> PatternList:
-        """The list a user gave; ValueError where an entry holds no pattern."""
-        return cls(tuple(_user_pattern(line) for line in lines))
+    def of(cls, lines: Iterable[str]) -> "PatternList":
+        """Return the list that a user gave; ValueError for an entry that is no pattern."""
+        patterns = []
+        for line in lines:
+            pattern = parse_line(line)
+            if "\n" in line:
+                raise ValueError(f"a pattern is one line, not several: {line!r}")
+            if pattern is None:
+                raise ValueError(f"not a pattern (empty, blank or a comment): {line!r}")
+            patterns.append(pattern)
+        return cls(tuple(patterns))
 
     def decide(self, path: str, is_dir: bool) -> int | None:
-        """The position of the pattern that decides on this path, None when none speaks.
+        """Return the position of the last pattern that matches a path, None if none does.
 
-        The path alone is judged, not the directories above it.
+        The folders above the path are not looked at.
         """
         folder, slash, name = path.rpartition("/")
         return self.decide_entry(folder + slash, name, is_dir)
 
     def decide_entry(self, folder: str, name: str, is_dir: bool) -> int | None:
-        """The same for what has this name in a directory: empty, or `docs/api/`."""
-        index = self._for_directories if is_dir else self._for_files
+        """Decide on a name in a folder, which is empty or ends in a slash."""
+        index = self._for_folders if is_dir else self._for_files
         if self.folds:
-            folder, name = lower(folder), lower(name)
-        return index.last_match(folder, name if name.isascii() else _as_bytes(name))
+            folder = lower(folder)
+            name = lower(name)
+        if not name.isascii():
+            name = as_bytes(name)
+        position = index.last_match(folder, name)
+        if position < 0:
+            return None
+        return position
 
     def selects(self, path: str) -> bool:
-        """Return True if the list, read as an ignore file at the root, takes this file.
+        """Return True if the list, read as an ignore file at the root, matches this file.
 
-        As in git, a selected directory takes everything below it, and no
-        negated pattern brings a file below it back.
+        As in git, a selected folder takes everything below it, and no negated pattern brings a
+        file below it back.
         """
-        return self._selects_directory(path.rpartition("/")[0]) or self._selects_entry(
-            path, is_dir=False
-        )
+        folder = path.rpartition("/")[0]
+        if folder and folder not in self._selected:
+            above = accumulate(folder.split("/"), "{}/{}".format)
+            self._selected[folder] = any(self._takes(each, True) for each in above)
+        return self._selected[folder] or self._takes(path, False)
 
-    def _selects_directory(self, directory: str) -> bool:
-        known = self._selected.get(directory)
-        if known is None:
-            known = any(
-                self._selects_entry(above, is_dir=True)
-                for above in _directories_down_to(directory)
-            )
-            self._selected[directory] = known
-        return known
-
-    def _selects_entry(self, path: str, is_dir: bool) -> bool:
+    def _takes(self, path: str, is_dir: bool) -> bool:
         position = self.decide(path, is_dir)
         return position is not None and not self.patterns[position].negated
 
+    @cached_property
+    def _selected(self) -> dict[str, bool]:
+        """Known folders, and True if the folder or one above it is selected."""
+        return {"": False}
 
-def _user_pattern(line: str) -> Pattern:
-    if "\n" in line:
-        raise ValueError(f"a pattern is one line, and this one has several: {line!r}")
-    pattern = parse_line(line)
-    if pattern is None:
-        raise ValueError(f"not a pattern (empty, blank or a comment): {line!r}")
-    return pattern
+    @cached_property
+    def _for_folders(self) -> "_Index":
+        return _Index(enumerate(self.patterns), self.folds)
 
-
-def _directories_down_to(directory: str) -> Iterator[str]:
-    """`a`, `a/b`, `a/b/c` for `a/b/c`; nothing for the root."""
-    end = directory.find("/")
-    while end != -1:
-        yield directory[:end]
-        end = directory.find("/", end + 1)
-    if directory:
-        yield directory
+    @cached_property
+    def _for_files(self) -> "_Index":
+        numbered = enumerate(self.patterns)
+        for_files = [(at, each) for at, each in numbered if not each.directory_only]
+        return _Index(for_files, self.folds)
 
 
-# --- Lines -------------------------------------------------------------------
-
-
-def _without_line_end(line: str) -> str:
-    # Git keeps patterns as C strings: a NUL ends one.
-    return line.removesuffix("\n").removesuffix("\r").partition("\0")[0]
-
-
-def _without_trailing_spaces(line: str) -> str:
-    """Git drops trailing spaces (no tabs) up to the last escaped one."""
-    bare = line.rstrip(" ")
-    backslashes = len(bare) - len(bare.rstrip("\\"))
-    escaped = backslashes % 2 == 1
-    return line[: len(bare) + escaped]
-
-
-def _anchoring(glob: str) -> tuple[bool, str]:
-    """Return True if a slash ties the pattern to its directory, and the glob without the leading one."""
-    if "/" not in glob:
-        return False, glob
-    glob = glob.removeprefix("/")
-    stars, slash, name = glob.partition("/")
-    if slash and len(stars) > 1 and not stars.strip("*") and "/" not in name:
-        # `**/name` is `name`, and a bare name can be looked up without matching.
-        return False, name
-    return True, glob
-
-
-def _as_bytes(text: str) -> str:
-    """The bytes of a name, one character each."""
-    if text.isascii():
-        return text
-    try:
-        return text.encode("utf-8", "surrogateescape").decode("latin-1")
-    except UnicodeEncodeError:  # half a pair, which no name on a POSIX disk decodes to
-        return text.encode("utf-8", "surrogatepass").decode("latin-1")
-
-
-def _last_name(path: str) -> str:
-    return path[path.rfind("/") + 1 :]
-
-
-# --- Many patterns: tables for what needs no matching ---------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """Tables that find the last pattern that matches without trying them all.
-
-    Literal names, literal paths and `*suffix` are table look-ups that hold the
-    last position of each; only true globs whose literal start fits are matched.
-    Every file of a tree comes through here at every look, and most match nothing.
-    """
-
-    names: dict[str, int]
-    suffixes: dict[
-        str, list[tuple[int, dict[str, int]]]
-    ]  # by their last character, then by length
-    name_globs: _Globs
-    loose_names: list[_Glob]  # those of them that begin with a wildcard, last first
-    paths: dict[str, int]
-    path_globs: _Globs
-
-    def last_match(self, folder: str, name: str) -> int | None:
-        best = self.names.get(name, -1)
-        for length, positions in self.suffixes.get(
-            name[-1:], ()
-        ):  # a name that is shorter equals none
-            best = max(best, positions.get(name[-length:], -1))
-        for length, starts in self.name_globs.get(name[:1], ()):
-            best = _last_glob(starts.get(name[:length], ()), name, best)
-        for glob in self.loose_names:
-            if glob.piece in name:
-                best = _last_glob(self.loose_names, name, best)
-                break
-        if self.paths or self.path_globs:
-            best = self._last_path(_as_bytes(folder) + name, best)
-        return None if best < 0 else best
-
-    def _last_path(self, path: str, best: int) -> int:
-        best = max(best, self.paths.get(path, -1))
-        for first in ("", path[:1]):
-            for length, starts in self.path_globs.get(first, ()):
-                best = _last_glob(starts.get(path[:length], ()), path, best)
-        return best
-
-
-@dataclass(frozen=True)
 class _Glob:
-    """A glob at its position, compiled when the first name gets as far."""
+    """A glob at its position, compiled when the first name gets that far."""
 
-    position: int
-    text: str
-    folds: bool
+    def __init__(self, position: int, text: str, folds: bool) -> None:
+        self.position = position
+        self._text = text
+        self._folds = folds
 
     @cached_property
     def piece(self) -> str:
-        """The text in every name that matches: looking for it is far cheaper than matching."""
-        if "/" in self.text:  # `**/x` matches `x`, where its slash is not
+        """A text in every name that matches: searching for it is far cheaper than matching."""
+        if "/" in self._text:  # `**/x` matches `x`, which has no slash
             return ""
-        return max(_WILD.split(self.text), key=len)
+        return max(_NOT_LITERAL.split(self._text), key=len)
 
     @cached_property
     def regex(self) -> re.Pattern[str] | None:
-        return regex_of(self.text, folds=self.folds)
+        return regex_of(self._text, folds=self._folds)
 
 
-# The first character of a glob, empty where it is a wildcard -> length of its literal start -> the start
-# -> the globs that have it, last first.
-_Globs = dict[str, list[tuple[int, dict[str, list[_Glob]]]]]
+# First character of a literal start (empty if a wildcard is first) -> its length -> the start ->
+# its globs, last first.
+_Globs = dict[str, dict[int, dict[str, list[_Glob]]]]
+# An escape, a bracket and the rest after it, a wildcard.
+_NOT_LITERAL: Final = re.compile(r"\\.|\[.*|[*?\\]", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
-def _last_glob(globs: Sequence[_Glob], subject: str, best: int) -> int:
-    """The last position above `best` whose glob matches, or `best`."""
-    for glob in globs:
-        if glob.position <= best:
-            break
-        if (
-            glob.piece in subject
-            and glob.regex is not None
-            and glob.regex.fullmatch(subject)
-        ):
-            return glob.position
+class _Index:
+    """Tables that find the last pattern that matches without trying all of them.
+
+    Literal names, literal paths and `*suffix` are looked up; only other globs whose literal start
+    fits are matched. Every file of a tree comes through here whenever the tree is walked, and most
+    match nothing.
+    """
+
+    def __init__(self, patterns: Iterable[tuple[int, Pattern]], folds: bool) -> None:
+        self._names: dict[str, int] = {}
+        self._paths: dict[str, int] = {}
+        # Last character -> length -> suffix -> position.
+        self._suffixes: dict[str, dict[int, dict[str, int]]] = {}
+        self._name_globs: _Globs = {}
+        self._path_globs: _Globs = {}
+        for position, pattern in reversed(list(patterns)):
+            glob = pattern.glob
+            if folds:
+                glob = folded(glob)
+            self._add(position, glob, pattern.anchored, folds)
+
+    def _add(self, position: int, glob: str, anchored: bool, folds: bool) -> None:
+        names = self._paths if anchored else self._names
+        globs = self._path_globs if anchored else self._name_globs
+        suffix = glob.lstrip("*")
+        is_suffix = suffix not in ("", glob) and not SPECIAL.search(suffix)
+        if not SPECIAL.search(_ESCAPED.sub("", glob)):
+            names.setdefault(_ESCAPED.sub(r"\1", glob), position)
+        elif is_suffix and not anchored:
+            by_length = self._suffixes.setdefault(suffix[-1], {})
+            by_length.setdefault(len(suffix), {}).setdefault(suffix, position)
+        else:
+            start = literal_start(glob)
+            starts = globs.setdefault(start[:1], {}).setdefault(len(start), {})
+            starts.setdefault(start, []).append(_Glob(position, glob, folds))
+
+    def last_match(self, folder: str, name: str) -> int:
+        """Return the position of the last pattern that matches, -1 if none does."""
+        best = self._names.get(name, -1)
+        if by_length := self._suffixes.get(name[-1:]):
+            for length, positions in by_length.items():
+                best = max(best, positions.get(name[-length:], -1))
+        best = _last_glob(self._name_globs, name, best)
+        if self._paths or self._path_globs:
+            path = as_bytes(folder) + name
+            best = max(best, self._paths.get(path, -1))
+            best = _last_glob(self._path_globs, path, best)
+        return best
+
+
+def _last_glob(globs: _Globs, subject: str, best: int) -> int:
+    """Return the position of the last glob that matches, if it is above `best`, or `best`."""
+    for first in ("", subject[:1]):
+        if first not in globs:
+            continue
+        for length, starts in globs[first].items():
+            for glob in starts.get(subject[:length], ()):
+                if glob.position <= best:
+                    break
+                if glob.piece not in subject or glob.regex is None:
+                    continue
+                if glob.regex.fullmatch(subject):
+                    best = glob.position
+                    break
     return best
 
 
-def _index(patterns: Iterable[tuple[int, Pattern]], folds: bool) -> _Index:
-    names: dict[str, int] = {}
-    paths: dict[str, int] = {}
-    suffixes: dict[int, dict[str, int]] = {}
-    name_globs: list[_Glob] = []
-    path_globs: list[_Glob] = []
-    for position, pattern in patterns:
-        glob = folded(pattern.glob) if folds else pattern.glob
-        literal = _literal(glob)
-        suffix = None if pattern.anchored else _suffix(glob)
-        if literal is not None:
-            (paths if pattern.anchored else names)[literal] = position
-        elif suffix:
-            suffixes.setdefault(len(suffix), {})[suffix] = position
-        else:
-            (path_globs if pattern.anchored else name_globs).append(
-                _Glob(position, glob, folds)
-            )
-    by_start = _by_start(name_globs)
-    loose = [glob for _, starts in by_start.get("", ()) for glob in starts[""]]
-    return _Index(
-        names, _by_end(suffixes), by_start, loose, paths, _by_start(path_globs)
-    )
+# --- globs as regular expressions ---------------------------------------------------------------
 
-
-def _by_end(
-    suffixes: dict[int, dict[str, int]],
-) -> dict[str, list[tuple[int, dict[str, int]]]]:
-    """Most names end in a character that few suffixes, or none, have."""
-    tables: dict[str, dict[int, dict[str, int]]] = {}
-    for length, positions in suffixes.items():
-        for suffix, position in positions.items():
-            tables.setdefault(suffix[-1], {}).setdefault(length, {})[suffix] = position
-    return {end: list(by_length.items()) for end, by_length in tables.items()}
-
-
-def _by_start(globs: list[_Glob]) -> _Globs:
-    tables: dict[str, dict[int, dict[str, list[_Glob]]]] = {}
-    for glob in reversed(globs):
-        start = glob.text[: literal_length(glob.text)]
-        tables.setdefault(start[:1], {}).setdefault(len(start), {}).setdefault(
-            start, []
-        ).append(glob)
-    return {first: list(by_length.items()) for first, by_length in tables.items()}
-
-
-def _literal(glob: str) -> str | None:
-    """The one string the glob stands for, if it has no wildcard."""
-    if SPECIAL.search(glob) is None:
-        return glob
-    characters = re.findall(r"\\.|[^*?\[\\]", glob, re.DOTALL)
-    if sum(map(len, characters)) != len(glob):
-        return None
-    return "".join(character[-1] for character in characters)
-
-
-def _suffix(glob: str) -> str | None:
-    """Return the end of a name, if that is all the glob asks (`*.py`)."""
-    rest = glob.lstrip("*")
-    return rest if rest != glob and SPECIAL.search(rest) is None else None
-
-
-SPECIAL = re.compile(r"[*?\[\\]")
-
-# Compiled patterns shared: many directories have the same few lines. What a list needs
-# again, it keeps itself.
-_SHARED = 1_024
-
-# Twice the longest path: a longer glob is an attack on the compiler, not on a name.
-_LONGEST = 8_192
-
-_SLASH = ord("/")
+# Compiled patterns are shared: many folders have the same few lines.
+_SHARED: Final = 1_024
+# Twice the longest path: a longer glob is an attack on the compiler, not a name.
+_LONGEST: Final = 8_192
 
 # Git's own tables, ASCII whatever the locale; its white space has no \v and no \f.
-_POSIX_CLASSES: dict[str, frozenset[int]] = {
-    "alnum": frozenset(
-        b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    ),
-    "alpha": frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    "blank": frozenset(b" \t"),
-    "cntrl": frozenset([*range(0x20), 0x7F]),
-    "digit": frozenset(b"0123456789"),
-    "graph": frozenset(range(0x21, 0x7F)),
-    "lower": frozenset(b"abcdefghijklmnopqrstuvwxyz"),
-    "print": frozenset(range(0x20, 0x7F)),
-    "punct": frozenset(b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"),
-    "space": frozenset(b" \t\n\r"),
-    "upper": frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-    "xdigit": frozenset(b"0123456789abcdefABCDEF"),
+_CLASSES: Final[Mapping[str, Iterable[int]]] = {
+    "alnum": (string.ascii_letters + string.digits).encode(),
+    "alpha": string.ascii_letters.encode(),
+    "blank": b" \t",
+    "cntrl": (*range(0x20), 0x7F),
+    "digit": string.digits.encode(),
+    "graph": range(0x21, 0x7F),
+    "lower": string.ascii_lowercase.encode(),
+    "print": range(0x20, 0x7F),
+    "punct": string.punctuation.encode(),
+    "space": b" \t\n\r",
+    "upper": string.ascii_uppercase.encode(),
+    "xdigit": string.hexdigits.encode(),
 }
+_CAPITALS: Final = frozenset(string.ascii_uppercase.encode())
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
-_ANY = "[^/]"
-_STAR = "*"
-_DIRECTORIES = "**/"  # any number of directories, none included
-_ANYTHING = "**"  # any bytes, slashes included
-_SEPARATOR = "/"
+# Part of a bracket expression: a named class, or a byte, which may begin a range.
+_PART: Final = r"\[:([^\]]++)\](?<=:\])|(\\?.)(?:-(\\.|[^\]\\]))?"
+_PARTS: Final = re.compile(_PART, re.DOTALL)
+_TOKEN: Final = re.compile(
+    rf"""
+      (?P<folders> (?<![^/])\*{{2,}}/ )
+    | (?P<anything> (?<![^/])\*{{2,}}(?=\\/|\Z) )
+    | (?P<star> \*+ )
+    | (?P<any> \? )
+    | (?P<bracket> \[[!^]?+(?>{_PART})(?:(?!\])(?>{_PART}))*+\] )
+    | (?P<byte> \\.|[^\\\[] )
+    | (?P<malformed> . )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+# Tokens that are expanded later, as characters that are no bytes.
+_STAR: Final = "\u0100"
+_FOLDERS: Final = "\u0101"  # any number of folders, none included
+_ANYTHING: Final = "\u0102"  # any bytes, slashes included
+_CROSSING: Final = re.compile(f"([{_FOLDERS}{_ANYTHING}])")
+_NO_SLASH: Final = r"[^\x2f]"
 
 
-@lru_cache(maxsize=_SHARED)
-def regex_of(glob: str, *, folds: bool = False) -> re.Pattern[str] | None:
-    """The glob as a regular expression, None if it never matches (to git, a malformed one does not)."""
-    if len(glob) > _LONGEST:
-        return None
-    start = literal_length(glob)
-    # Git compares the literal start by itself and matches only the rest, which therefore
-    # begins like a pattern: in `lib/a**/b` the stars do cross slashes, though by the
-    # manual they should not, and `lib/ab` matches as well.
-    tokens = _tokens(glob[start:], folds)
-    if tokens is None:
-        return None
-    return re.compile(re.escape(glob[:start]) + _expression(tokens), re.DOTALL)
-
-
-_LOWER = {
-    capital: capital + 32 for capital in range(65, 91)
-}  # of ASCII alone: these are bytes
+def literal_start(glob: str) -> str:
+    """Return the glob up to its first wildcard or escape."""
+    return SPECIAL.split(glob, maxsplit=1)[0]
 
 
 def lower(text: str) -> str:
+    """Return bytes in lower case; only ASCII has one."""
     return text.translate(_LOWER)
 
 
 def folded(glob: str) -> str:
-    """The glob in lower case, but for brackets and what is escaped."""
-    parts: list[str] = []
-    at = 0
-    while at < len(glob):
-        end = at + 1
-        if glob[at] in "[\\":
-            token = _token(glob, at, True)
-            if token is None:
-                return glob  # malformed: it matches nothing
-            end = token[1]
-        parts.append(glob[at:end] if end > at + 1 else lower(glob[at]))
-        at = end
+    """Return the glob in lower case, but for brackets and escaped bytes."""
+    parts = []
+    for token in _TOKEN.finditer(glob):
+        text = token[0]
+        if token.lastgroup == "malformed":
+            return glob  # it matches nothing
+        if text[0] not in "[\\":
+            text = lower(text)
+        parts.append(text)
     return "".join(parts)
 
 
-def _tokens(glob: str, folds: bool) -> list[str] | None:
-    """Stars and separators by the names above, every other token as an expression for one byte."""
-    tokens: list[str] = []
-    at = 0
-    while at < len(glob):
-        token_end = _token(glob, at, folds)
-        if token_end is None:
-            return None
-        token, at = token_end
-        tokens.append(token)
-    return tokens
-
-
-def _token(glob: str, at: int, folds: bool) -> tuple[str, int] | None:
-    """The token that starts here and where it ends; None if it is malformed."""
-    match glob[at]:
-        case "*":
-            return _stars(glob, at)
-        case "?":
-            return _ANY, at + 1
-        case "[":
-            return _bracket(glob, at + 1, folds)
-        case "\\":
-            return (_one(glob[at + 1]), at + 2) if at + 1 < len(glob) else None
-        case character:
-            return _one(character), at + 1
-
-
-def _one(character: str) -> str:
-    return _SEPARATOR if character == "/" else re.escape(character)
-
-
-def _stars(glob: str, at: int) -> tuple[str, int]:
-    end = at
-    while glob.startswith("*", end):
-        end += 1
-    opens = at == 0 or glob[at - 1] == "/"
-    if end - at == 1 or not opens:
-        return _STAR, end
-    if glob.startswith("/", end):
-        return _DIRECTORIES, end + 1
-    closes = end == len(glob) or glob.startswith("\\/", end)
-    return (_ANYTHING if closes else _STAR), end
-
-
-def _bracket(glob: str, at: int, folds: bool) -> tuple[str, int] | None:
-    """A bracket expression from behind its `[`; None if it never ends or names an unknown class.
-
-    Of one that folds, ranges and classes hold the small letters to their capitals, and a single capital
-    stands for nothing: git compares a small letter with it.
-    """
-    negated = glob.startswith(("!", "^"), at)
-    at += negated
-    members: set[int] = set()
-    low: int | None = None  # what a `-` that comes next would range from
-    first = True
-    while first or not glob.startswith("]", at):
-        element = _element(glob, at, low)
-        if element is None:
-            return None
-        found, low, at = element
-        members.update(found)
-        if folds and not isinstance(found, tuple):
-            members.update(value + 32 for value in found if 65 <= value <= 90)
-        first = False
-    chosen = frozenset(range(256)) - members if negated else members
-    return _one_of(chosen - {_SLASH}), at + 1
-
-
-def _element(
-    glob: str, at: int, low: int | None
-) -> tuple[Iterable[int], int | None, int] | None:
-    """One element of a bracket expression: its bytes, what may start a range, where it ends."""
-    if at >= len(glob):
+@lru_cache(maxsize=_SHARED)
+def regex_of(glob: str, *, folds: bool = False) -> re.Pattern[str] | None:
+    """Return the glob as a regular expression; None if it never matches: git ignores malformed ones."""
+    if len(glob) > _LONGEST:
         return None
-    if (
-        glob[at] == "-"
-        and low is not None
-        and at + 1 < len(glob)
-        and glob[at + 1] != "]"
-    ):
-        high = _member(glob, at + 1)
-        return None if high is None else (range(low, high[0] + 1), None, high[1])
-    if glob.startswith("[:", at):
-        end = glob.find("]", at + 2)
-        if end == -1:
+    start = literal_start(glob)
+    tokens = []
+    # Git compares the literal start by itself and matches only the rest, which therefore begins
+    # like a pattern: in `lib/a**/b` the stars do cross slashes, though by the manual they should
+    # not, and `lib/ab` matches as well.
+    for token in _TOKEN.finditer(glob[len(start) :]):
+        expression = _expression(token, folds)
+        if expression is None:
             return None
-        if end > at + 2 and glob[end - 1] == ":":
-            named = _POSIX_CLASSES.get(glob[at + 2 : end - 1])
-            return None if named is None else (named, None, end + 1)
-    member = _member(glob, at)
-    return None if member is None else ((member[0],), member[0], member[1])
+        tokens.append(expression)
+    # What may cross slashes keeps runs of whole path segments apart.
+    head, *rest = _CROSSING.split("".join(tokens))
+    pieces = []
+    for crossing, run in zip(rest[::2], rest[1::2], strict=True):
+        if crossing == _FOLDERS:
+            pieces.append("(?:[^/]*/)*?" + _segments(run))
+        elif run:
+            pieces.append("(?:[^/]*/)*?[^/]*" + _segments(run))
+        else:
+            pieces.append(".*")
+    return re.compile(re.escape(start) + _hold(_segments(head), pieces), re.DOTALL)
 
 
-def _member(glob: str, at: int) -> tuple[int, int] | None:
-    """One byte of a bracket expression, escaped or not, and where it ends."""
-    at += glob.startswith("\\", at)
-    return (ord(glob[at]), at + 1) if at < len(glob) else None
+def _expression(token: re.Match[str], folds: bool) -> str | None:
+    """Return the expression for a token, None if it is malformed."""
+    match token.lastgroup:
+        case "folders":
+            return _FOLDERS
+        case "anything":
+            return _ANYTHING
+        case "star":
+            return _STAR
+        case "any":
+            return _NO_SLASH
+        case "byte":
+            return re.escape(token[0][-1])
+        case "bracket":
+            return _bracket(token[0], folds)
+    return None
 
 
-def _one_of(members: Iterable[int]) -> str:
-    """An expression for one of these bytes; one that never matches for none."""
+def _bracket(text: str, folds: bool) -> str | None:
+    """Return the expression for a bracket, None if it names an unknown class.
+
+    If case is folded, ranges and classes hold the small letters to their capitals, and a single
+    capital matches nothing: git compares a small letter with it.
+    """
+    members: set[int] = set()
+    negated = text[1] in "!^"
+    for named, low, high in _PARTS.findall(text[1 + negated : -1]):
+        several: Iterable[int] = ()
+        if named:
+            several = _CLASSES.get(named[:-1], ())
+            if not several:
+                return None
+        if low:
+            members.add(ord(low[-1]))
+        if high:
+            several = range(ord(low[-1]), ord(high[-1]) + 1)
+        members.update(several)
+        if folds:
+            members.update(byte + 32 for byte in _CAPITALS.intersection(several))
+    if negated:
+        members = set(range(256)) - members
+    members.discard(ord("/"))
     ranges = []
-    for _, run in groupby(
-        enumerate(sorted(members)), key=lambda pair: pair[1] - pair[0]
-    ):
+    neighbours = groupby(enumerate(sorted(members)), key=lambda pair: pair[1] - pair[0])
+    for _, run in neighbours:
         values = [value for _, value in run]
         ranges.append(f"\\x{values[0]:02x}-\\x{values[-1]:02x}")
-    return f"[{''.join(ranges)}]" if ranges else "(?!)"
+    if not ranges:
+        return "(?!)"
+    return f"[{''.join(ranges)}]"
 
 
-def _expression(tokens: list[str]) -> str:
-    """Runs of whole path segments, kept apart by what may cross slashes."""
-    head, *runs = _split(tokens, (_DIRECTORIES, _ANYTHING))
-    crossings = [token for token in tokens if token in (_DIRECTORIES, _ANYTHING)]
-    pieces = [
-        _crossing(crossing, run) for crossing, run in zip(crossings, runs, strict=True)
-    ]
-    return _hold(_segments(head), pieces)
-
-
-def _crossing(crossing: str, run: list[str]) -> str:
-    if crossing == _DIRECTORIES:
-        return "(?:[^/]*/)*?" + _segments(run)
-    return "(?:[^/]*/)*?[^/]*" + _segments(run) if run else ".*"
-
-
-def _segments(tokens: list[str]) -> str:
-    return _SEPARATOR.join(
-        _segment(segment) for segment in _split(tokens, (_SEPARATOR,))
-    )
-
-
-def _segment(tokens: list[str]) -> str:
-    head, *pieces = ("".join(piece) for piece in _split(tokens, (_STAR,)))
-    return _hold(head, [f"[^/]*?{piece}" for piece in pieces])
+def _segments(run: str) -> str:
+    """Return the expression for path segments with stars."""
+    segments = []
+    for segment in run.split("/"):
+        head, *pieces = segment.split(_STAR)
+        segments.append(_hold(head, [f"[^/]*?{piece}" for piece in pieces]))
+    return "/".join(segments)
 
 
 def _hold(head: str, pieces: list[str]) -> str:
-    """Each piece stays at its leftmost match but the last, which what follows ties to an end."""
-    if not pieces:
-        return head
-    return head + "".join(f"(?>{piece})" for piece in pieces[:-1]) + pieces[-1]
-
-
-def _split(tokens: list[str], separators: tuple[str, ...]) -> list[list[str]]:
-    runs: list[list[str]] = [[]]
-    for token in tokens:
-        if token in separators:
-            runs.append([])
-        else:
-            runs[-1].append(token)
-    return runs
-
-
-def literal_length(glob: str) -> int:
-    special = SPECIAL.search(glob)
-    return len(glob) if special is None else special.start()
+    """Join pieces: each stays at its leftmost match, but the last, which the rest ties to an end."""
+    held = [f"(?>{piece})" for piece in pieces[:-1]]
+    return "".join([head, *held, *pieces[-1:]])

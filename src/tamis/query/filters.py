@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import ClassVar, Final
 
 from tamis.errors import BadSetting
@@ -86,11 +86,12 @@ NOTHING: Final = Or(())
 class Term(Filter):
     """A filter without parts. It is written `key:value`, where the value is its first field."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
+    __match_args__: tuple[str, ...]
     key: ClassVar[str]
 
     def __str__(self) -> str:
-        value = getattr(self, self.__slots__[0])
+        value = getattr(self, self.__match_args__[0])
         return f"{self.key}:{quoted(value)}"
 
 
@@ -103,7 +104,7 @@ class Atom(Term):
         raise TypeError(f"{type(self).__name__} is not about {facts.path}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class File(Atom):
     """Any of some files, each by its name (at any depth) or, with a leading `/`, by its path.
 
@@ -112,10 +113,10 @@ class File(Atom):
     """
 
     names: tuple[str, ...]
-    _wanted: frozenset[str] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_wanted", frozenset(map(nfc, self.names)))
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(map(nfc, self.names))
 
     def matches(self, facts: Facts) -> bool:
         return not self._wanted.isdisjoint(file_names(facts.path))
@@ -241,21 +242,23 @@ def _implied(tag: str) -> Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Author(Atom):
+class _Property(Atom):
+    """Documents with a property that has this value, in any case."""
+
+    name: str
+
+    def matches(self, facts: Facts) -> bool:
+        return folded(getattr(facts, self.key)) == folded(self.name)
+
+
+class Author(_Property):
+    __slots__ = ()
     key = "author"
-    name: str
-
-    def matches(self, facts: Facts) -> bool:
-        return folded(facts.author) == folded(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Category(Atom):
+class Category(_Property):
+    __slots__ = ()
     key = "category"
-    name: str
-
-    def matches(self, facts: Facts) -> bool:
-        return folded(facts.category) == folded(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ text to search for, so `std::path`, `error: x` and `"type:int"` stay words. A fi
 import difflib
 import re
 from calendar import isleap, monthrange
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -42,8 +42,9 @@ _QUOTED: Final = r'"(?:[^"\\]|\\[\s\S])*+"'
 _VALUE: Final = rf'{_QUOTED}|[^\s"()\[\]|]++'
 _TOKEN: Final = re.compile(rf"\s*(?:[-()|]|(?P<key>\w+):(?=\S)|(?P<word>{_VALUE}))")
 # Possessive throughout: a list that is never closed must not be tried in every possible split.
-_LIST: Final = re.compile(rf"\[\s*+(?:(?:{_VALUE})\s*+)*+\]")
-_PIECE: Final = re.compile(rf'(?:[^\s"\[]|{_QUOTED}|{_LIST.pattern}|["\[])++')
+_LIST: Final = rf"\[\s*+(?:(?:{_VALUE})\s*+)*+\]"
+_VALUES: Final = re.compile(f"{_LIST}|{_VALUE}")
+_PIECE: Final = re.compile(rf'(?:[^\s"\[]|{_QUOTED}|{_LIST}|["\[])++')
 _CLOSED: Final = re.compile(rf'(?:[^"]++|{_QUOTED})*+')
 _DAY_ALONE: Final = re.compile(r"[\dW-]{1,10}")
 _DAY: Final = 86_400.0  # seconds; in UTC every day has as many
@@ -62,30 +63,24 @@ class Names:
 
 def parse_query(text: str, names: Names) -> tuple[str, f.Filter]:
     """Split a query into the words to look for and the filter."""
+    # After a quote that is never closed none is: a scan to the end for each of them would be
+    # quadratic. A parenthesis takes their place there, since it may be in a piece and in no list.
+    rest = _CLOSED.sub("", text, count=1)
+    readable = text.removesuffix(rest) + rest.replace('"', "(")
     words: list[str] = []
     terms: list[f.Filter] = []
     at = 0
-    for start, end in _spans(text):
+    for piece in _PIECE.finditer(readable):
+        start = piece.start()
         if _TERM.match(text, start):
             words.append(text[at:start].strip())
-            terms.append(parse_filter(text[start:end], names))
-            at = end
+            at = piece.end()
+            terms.append(parse_filter(text[start:at], names))
     words.append(text[at:].strip())
     kept = " ".join(filter(None, words))
     # Quotes around something that looks like a term only protected it from being read as one.
     unquoted = re.sub(r'"([^"\s][^"\s:]*+:[^"]*+)"', r"\1", kept)
     return unquoted, f.all_of(terms)
-
-
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the pieces between blanks; a quoted value or a list is not split."""
-    # After a quote that is never closed none is: a scan to the end for each of them would be
-    # quadratic. A parenthesis takes their place there, since it may be in a piece and in no list.
-    closed = _CLOSED.match(text)
-    assert closed is not None  # the pattern matches the empty text
-    end = closed.end()
-    for piece in _PIECE.finditer(text[:end] + text[end:].replace('"', "(")):
-        yield piece.span()
 
 
 def parse_filter(text: str, names: Names) -> f.Filter:
@@ -159,16 +154,16 @@ class _Reader:
 
     def values(self) -> tuple[str, ...]:
         """Read a value, or a list of values in brackets."""
-        found = _LIST.match(self.text, self.at)
+        found = _VALUES.match(self.text, self.at)
         if found is None:
-            found = re.compile(_VALUE).match(self.text, self.at)
-            if found is None:
-                raise self.fault("a value is missing")
-            values = [found.group()]
-        else:
-            values = re.findall(_VALUE, found.group()[1:-1])
+            raise self.fault("a value is missing")
         self.at = found.end()
-        return tuple(map(_literal, values))
+        values = []
+        for value in re.findall(_VALUE, found.group()):
+            if value.startswith('"'):
+                value = re.sub(r"\\([\s\S])", r"\1", value[1:-1])
+            values.append(value)
+        return tuple(values)
 
     def next(self) -> str:
         """Return the next character that is not blank; an empty text at the end."""
@@ -195,12 +190,6 @@ class _Reader:
         )
 
 
-def _literal(value: str) -> str:
-    if not value.startswith('"'):
-        return value
-    return re.sub(r"\\([\s\S])", r"\1", value[1:-1])
-
-
 def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
     """Return the term for a key and its values; only `path` and `file` take more than one."""
     if key == "path":
@@ -219,7 +208,13 @@ def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
                 return f.EVERYTHING
             return f.Under(folder)
         case "workspace":
-            return _workspace(value, names)
+            for name, folders in names.workspaces.items():
+                if f.folded(name) == f.folded(value):
+                    return f.Workspace(name, folders)
+            raise BadFilter(
+                f"there is no workspace {value!r}",
+                hint=_nearest(value, tuple(names.workspaces)),
+            )
         case "tag":
             if not tag_name(value):
                 raise BadFilter(
@@ -292,14 +287,6 @@ def directory(value: str, names: Names) -> str:
     )
 
 
-def _workspace(name: str, names: Names) -> f.Workspace:
-    for known, folders in names.workspaces.items():
-        if f.folded(known) == f.folded(name):
-            return f.Workspace(known, folders)
-    hint = _nearest(name, tuple(names.workspaces))
-    raise BadFilter(f"there is no workspace {name!r}", hint=hint)
-
-
 def _below_root(path: str, names: Names) -> str | None:
     """Return a path as seen from the root, links resolved; None if it leads elsewhere."""
     if not path.startswith("/"):
@@ -333,8 +320,21 @@ def _nearest(value: str, allowed: tuple[str, ...]) -> str:
 
 def _period(text: str) -> tuple[float, float]:
     """Return start and end of a date, in UTC; a day, week, month or year counts whole."""
+    written = text.strip()
+    days = 0
     try:
-        start, days = _parse_date(text.strip())
+        if re.fullmatch(r"\d{4}", written):
+            start = datetime(int(written), 1, 1)
+            days = 365 + isleap(start.year)
+        elif re.fullmatch(r"\d{4}-\d{2}", written):
+            start = datetime.strptime(written, "%Y-%m")
+            days = monthrange(start.year, start.month)[1]
+        else:
+            start = datetime.fromisoformat(written)
+            if re.fullmatch(r"\d{4}-?W\d{2}", written):
+                days = 7
+            elif _DAY_ALONE.fullmatch(written):
+                days = 1
         if start.tzinfo is None:
             start = start.replace(tzinfo=UTC)
         seconds = start.timestamp()
@@ -344,19 +344,3 @@ def _period(text: str) -> tuple[float, float]:
             hint="write 2026-05-01, 2026-W18, 2026-05, 2026 or 2026-05-01T12:30:00Z",
         ) from error
     return seconds, seconds + days * _DAY
-
-
-def _parse_date(text: str) -> tuple[datetime, int]:
-    """Return the start of a date, and its length in days (0 for a moment)."""
-    if re.fullmatch(r"\d{4}", text):
-        year = int(text)
-        return datetime(year, 1, 1), 365 + isleap(year)
-    if re.fullmatch(r"\d{4}-\d{2}", text):
-        first = datetime.strptime(text, "%Y-%m")
-        return first, monthrange(first.year, first.month)[1]
-    moment = datetime.fromisoformat(text)
-    if re.fullmatch(r"\d{4}-?W\d{2}", text):
-        return moment, 7
-    if _DAY_ALONE.fullmatch(text):
-        return moment, 1
-    return moment, 0
