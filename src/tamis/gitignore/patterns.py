@@ -12,8 +12,8 @@ character of a Latin-1 string, so `re` can be used, and names that are not UTF-8
 
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
 from typing import Final
@@ -73,12 +73,23 @@ def as_bytes(text: str) -> str:
         return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PatternList:
     """Patterns of one directory, in the order of their lines; the last that matches decides."""
 
     patterns: tuple[Pattern, ...]
     folds: bool = False  # True if the case of names does not count
+    _for_files: "_Index" = field(init=False, repr=False, compare=False)
+    _for_folders: "_Index" = field(init=False, repr=False, compare=False)
+    # Known folders; True if the folder or one above it is selected.
+    _selected: dict[str, bool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        numbered = list(enumerate(self.patterns))
+        for_files = [(at, each) for at, each in numbered if not each.directory_only]
+        object.__setattr__(self, "_for_files", _Index(for_files, self.folds))
+        object.__setattr__(self, "_for_folders", _Index(numbered, self.folds))
+        object.__setattr__(self, "_selected", {"": False})
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> "PatternList":
@@ -130,21 +141,6 @@ class PatternList:
         position = self.decide(path, is_dir)
         return position is not None and not self.patterns[position].negated
 
-    @cached_property
-    def _selected(self) -> dict[str, bool]:
-        """Known folders, and True if the folder or one above it is selected."""
-        return {"": False}
-
-    @cached_property
-    def _for_folders(self) -> "_Index":
-        return _Index(enumerate(self.patterns), self.folds)
-
-    @cached_property
-    def _for_files(self) -> "_Index":
-        numbered = enumerate(self.patterns)
-        for_files = [(at, each) for at, each in numbered if not each.directory_only]
-        return _Index(for_files, self.folds)
-
 
 class _Glob:
     """A glob at its position, compiled when the first name gets that far."""
@@ -182,14 +178,14 @@ class _Index:
     match nothing.
     """
 
-    def __init__(self, patterns: Iterable[tuple[int, Pattern]], folds: bool) -> None:
+    def __init__(self, patterns: Sequence[tuple[int, Pattern]], folds: bool) -> None:
         self._names: dict[str, int] = {}
         self._paths: dict[str, int] = {}
         # Last character -> length -> suffix -> position.
         self._suffixes: dict[str, dict[int, dict[str, int]]] = {}
         self._name_globs: _Globs = {}
         self._path_globs: _Globs = {}
-        for position, pattern in reversed(list(patterns)):
+        for position, pattern in reversed(patterns):
             glob = pattern.glob
             if folds:
                 glob = folded(glob)

@@ -27,12 +27,19 @@ Vectors = NDArray[np.float32]
 class Embedder(Protocol):
     """Turns text into vectors; models may treat a question differently from a passage."""
 
-    name: str
-    fingerprint: str
-    dimension: int
-    # Midpoint and steepness of a logistic curve from a cosine to the probability that a passage
-    # has to do with the question, as measured (docs/ranking.md).
-    related: tuple[float, float]
+    @property
+    def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def related(self) -> tuple[float, float]:
+        """Midpoint and steepness of a logistic curve from a cosine to a probability.
+
+        It is the probability that a passage has to do with the question, as measured
+        (docs/ranking.md).
+        """
 
     def embed_query(self, text: str) -> Vectors: ...
     def embed_passages(self, texts: Sequence[str]) -> Vectors: ...

@@ -43,7 +43,7 @@ _INSTALL: Final = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Encoder:
     """An embedder: a tokenizer, a session, and a function that runs token ids through it."""
 

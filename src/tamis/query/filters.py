@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar, Final
 
 from tamis.errors import BadSetting
@@ -104,7 +104,7 @@ class Atom(Term):
         raise TypeError(f"{type(self).__name__} is not about {facts.path}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class File(Atom):
     """Any of some files, each by its name (at any depth) or, with a leading `/`, by its path.
 
@@ -113,10 +113,10 @@ class File(Atom):
     """
 
     names: tuple[str, ...]
+    _wanted: frozenset[str] = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def _wanted(self) -> frozenset[str]:
-        return frozenset(map(nfc, self.names))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_wanted", frozenset(map(nfc, self.names)))
 
     def matches(self, facts: Facts) -> bool:
         return not self._wanted.isdisjoint(file_names(facts.path))
