@@ -25,6 +25,7 @@ from typing import Any
 
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
+from tamis.index.protocol import LaneAsk
 from tamis.query.filters import EVERYTHING
 from tamis.settings import Settings
 from tamis.text.words import words
@@ -157,7 +158,8 @@ def _have(corpus: Corpus, word: str) -> int:
     """How many documents have a word."""
     with corpus._reader.snapshot() as snapshot:
         allowed = snapshot.allow(EVERYTHING)
-        return len(snapshot.words(words(word), allowed, 1_000_000))
+        ask = LaneAsk("words", terms=tuple(words(word)))
+        return len(snapshot.lanes([ask], allowed, 1_000_000)["words"])
 
 
 def measure(root: Path, home: Path, options: argparse.Namespace) -> dict[str, Any]:

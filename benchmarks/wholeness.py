@@ -18,6 +18,7 @@ import numpy as np
 
 from tamis.corpus import Corpus
 from tamis.index.embedded.arrays import map_arrays
+from tamis.index.protocol import LaneAsk
 from tamis.model import Found
 from tamis.query.filters import EVERYTHING
 from tamis.text.words import words
@@ -242,7 +243,8 @@ def complaints(corpus: Corpus) -> list[str]:
     parts: dict[str, list[tuple[int, int, int]]] = {}
     with corpus.snapshot() as snapshot:
         allowed = snapshot.allow(EVERYTHING)
-        hits = snapshot.words(words("edition"), allowed, 1_000_000)
+        ask = LaneAsk("words", terms=tuple(words("edition")))
+        hits = snapshot.lanes([ask], allowed, 1_000_000)["words"]
         for passage in snapshot.passages([hit.key for hit in hits]).values():
             found = MARK.search(passage.content)
             if found is None:

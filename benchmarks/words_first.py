@@ -27,6 +27,7 @@ from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.gitignore.template import write_template
+from tamis.index.protocol import LaneAsk
 from tamis.ingest.walk import Entry, walk
 
 WORDS = (
@@ -95,9 +96,9 @@ def _note(corpus: Corpus, files: int, now: float, figures: dict[str, Any]) -> No
     state = corpus.state()
     if "first_words_seconds" not in figures and state.documents:
         with corpus.snapshot() as snapshot:
-            if snapshot.words(
-                ["river"], snapshot.allow(corpus.question("river").filter), 5
-            ):
+            allowed = snapshot.allow(corpus.question("river").filter)
+            ask = LaneAsk("words", terms=("river",))
+            if snapshot.lanes([ask], allowed, 5)["words"]:
                 figures["first_words_seconds"] = round(now, 2)
     if "words_of_all_seconds" not in figures and state.documents == files:
         figures["words_of_all_seconds"] = round(now, 2)

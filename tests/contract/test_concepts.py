@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.lanes import by_meaning, by_terms
 from support.naive import naive_snapshot
 from tamis.corpus import Corpus
+from tamis.index.embedded.concepts import vocabulary_of
 from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.vocabulary import make_vocabulary
@@ -148,7 +150,9 @@ def test_weighted_words_are_the_oracles(tmp_path):
             found, expected = (
                 {
                     engine.passages([hit.key])[hit.key].position: hit.score
-                    for hit in engine.words(
+                    for hit in by_terms(
+                        engine,
+                        "words",
                         ["retri", "unlock", "deni"],
                         engine.allow(filter),
                         1_000,
@@ -167,7 +171,7 @@ def test_the_file_holds_sixteen_bits_a_number(tmp_path):
         open_corpus(write_files(tmp_path, some_files(3)), **ON) as corpus,
         corpus._reader.snapshot() as snapshot,
     ):
-        vocabulary = snapshot.vocabulary()
+        vocabulary = vocabulary_of(snapshot.view)
         assert vocabulary.arrays["full"].dtype == np.float16
         assert len(vocabulary) == len(near(snapshot, "retry", f.EVERYTHING)) == 20
         assert [path.suffix for path in (corpus.directory / "concepts").iterdir()] == [
@@ -512,15 +516,20 @@ def test_what_is_read_off_a_document_and_where_it_is_kept(tmp_path):
             ("billing.md", "code_block"),
             "other.md",
         )
-        assert found(snapshot.meaning(embed("retries"), everything, 9)) >= {text, block}
-        assert found(snapshot.words(["retri"], everything, 9)) == {
+        assert found(by_meaning(snapshot, embed("retries"), everything, 9)) >= {
+            text,
+            block,
+        }
+        assert found(by_terms(snapshot, "words", ["retri"], everything, 9)) == {
             text,
             (other, "documentation"),
         }
-        assert text in found(snapshot.words(["invoic"], everything, 9)), (
+        assert text in found(by_terms(snapshot, "words", ["invoic"], everything, 9)), (
             "by its front matter"
         )
-        assert block in found(snapshot.code(["charge_card"], everything, 9))
+        assert block in found(
+            by_terms(snapshot, "code", ["charge_card"], everything, 9)
+        )
         assert [
             (edge.source, edge.target)
             for edge in snapshot.links(["billing.md"], everything)

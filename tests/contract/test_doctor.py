@@ -30,6 +30,7 @@ from tamis.index.doctor.checks import Health
 from tamis.index.embed_pending import wanted_first
 from tamis.index.embedded import database
 from tamis.index.embedded.arrays import map_arrays, write_arrays
+from tamis.index.embedded.concepts import vocabulary_of
 from tamis.index.embedded.vectors import encode
 
 PARTS = (
@@ -428,11 +429,8 @@ def resummed(statement: str) -> Damage:
             sqlite3.connect(corpus.directory / "index.db", isolation_level=None)
         ) as connection:
             connection.execute(statement)
-            keys = [
-                key
-                for (key,) in connection.execute("SELECT id FROM documents").fetchall()
-            ]
-            database.set_sums(connection, keys)
+            paths = connection.execute("SELECT path FROM documents").fetchall()
+            database.set_sums(connection, [path for (path,) in paths])
 
     return damage
 
@@ -698,7 +696,7 @@ def test_the_concept_vocabulary_is_made_again(tmp_path):
             assert problems(corpus.check()) == [("concepts", "warning")]
             assert corpus.repair().verdict == "healthy"
             with corpus._reader.snapshot() as snapshot:
-                assert snapshot.vocabulary() is not None
+                assert vocabulary_of(snapshot.view) is not None
 
 
 def test_vectors_that_were_kept_wrongly_are_not_taken_again(tmp_path, monkeypatch):

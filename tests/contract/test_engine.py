@@ -15,6 +15,7 @@ import pytest
 
 from support import clusters
 from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.lanes import by_meaning, by_terms
 from support.naive import NaiveSnapshot, lets_through, naive_snapshot
 from tamis.corpus import Corpus
 from tamis.index.embedded import database, vectors, words
@@ -211,13 +212,13 @@ Scored = dict[tuple[str, int], float]
 def meaning(
     snapshot: Snapshot, query: str, allowed: Allowed, depth: int = ALL
 ) -> Scored:
-    return _by_position(snapshot, snapshot.meaning(embed(query), allowed, depth))
+    return _by_position(snapshot, by_meaning(snapshot, embed(query), allowed, depth))
 
 
 def worded(
     snapshot: Snapshot, terms: Sequence[str], allowed: Allowed, depth: int = ALL
 ) -> Scored:
-    return _by_position(snapshot, snapshot.words(terms, allowed, depth))
+    return _by_position(snapshot, by_terms(snapshot, "words", terms, allowed, depth))
 
 
 def _by_position(snapshot: Snapshot, hits: Sequence) -> Scored:
@@ -412,7 +413,7 @@ def test_passages_are_what_the_files_say(engine):
     )
     snapshot = engine({"docs/a.md": text, "b.py": "alpha = 1\n"})
     everything = snapshot.allow(f.EVERYTHING)
-    hits = snapshot.meaning(embed("alpha"), everything, ALL)
+    hits = by_meaning(snapshot, embed("alpha"), everything, ALL)
     passages = {
         passage.position: passage
         for passage in snapshot.passages([hit.key for hit in hits]).values()
@@ -442,7 +443,7 @@ def test_same_texts_have_the_same_hash_and_others_have_not(engine):
     snapshot = engine(
         {"a.md": "alpha  beta", "b/a.md": "alpha\nbeta\n", "c.md": "alpha beta gamma"}
     )
-    hits = snapshot.meaning(embed("alpha"), snapshot.allow(f.EVERYTHING), ALL)
+    hits = by_meaning(snapshot, embed("alpha"), snapshot.allow(f.EVERYTHING), ALL)
     hashes = {
         p.path: p.content_hash
         for p in snapshot.passages([hit.key for hit in hits]).values()

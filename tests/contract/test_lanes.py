@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from support.corpora import open_corpus, open_in_steps, test_settings, write_files
+from support.lanes import by_terms
 from support.naive import NaiveSnapshot, kept_ordinals, naive_snapshot, pruned
 from support.naive_links import folded
 from support.scripted import (
@@ -281,7 +282,7 @@ def edges(snapshot: Snapshot, paths: Sequence[str], allowed: Allowed) -> set[Edg
 def coded(
     snapshot: Snapshot, terms: Sequence[str], allowed: Allowed, depth: int = ALL
 ) -> dict:
-    hits = snapshot.code(terms, allowed, depth)
+    hits = by_terms(snapshot, "code", terms, allowed, depth)
     passages = snapshot.passages([hit.key for hit in hits])
     scored = {passages[hit.key].position: hit.score for hit in hits}
     assert len(scored) == len(hits), "the lane named a chunk twice"
@@ -579,8 +580,8 @@ def test_parents_are_in_no_statistics(tmp_path):
     ):
         allowed = snapshot.allow(f.EVERYTHING)
         assert (snapshot.state.chunks, allowed.chunks) == (1, 1)
-        assert not snapshot.words(["omega"], allowed, ALL)
-        assert not snapshot.code(["omega"], allowed, ALL)
+        assert not by_terms(snapshot, "words", ["omega"], allowed, ALL)
+        assert not by_terms(snapshot, "code", ["omega"], allowed, ALL)
 
 
 def test_what_the_oracle_is_handed_is_what_was_written(tmp_path):

@@ -91,28 +91,23 @@ class NaiveSnapshot:
         found: dict[Lane, Sequence[Hit]] = {}
         for ask in asks:
             if ask.vector is not None:
-                found[ask.lane] = self.meaning(ask.vector, allowed, depth)
+                found[ask.lane] = self._meaning(ask.vector, allowed, depth)
             elif ask.lane == "words":
-                found[ask.lane] = self.words(ask.terms, allowed, depth, ask.weights)
+                found[ask.lane] = self._bm25f(
+                    self.terms, WORD_FIELDS, ask.terms, allowed, depth, ask.weights
+                )
             else:
-                found[ask.lane] = self.code(ask.terms, allowed, depth)
+                found[ask.lane] = self._bm25f(
+                    self.code_terms, CODE_LENGTH, ask.terms, allowed, depth
+                )
         return found
 
-    def meaning(
+    def _meaning(
         self, query: NDArray[np.float32], allowed: Allowed, depth: int
     ) -> Sequence[Hit]:
         asked = [float(number) for number in query]
         scores = {key: _dot(self.by_key[key].vector, asked) for key in allowed.rows}
         return self._best(scores, depth)
-
-    def words(
-        self,
-        terms: Sequence[str],
-        allowed: Allowed,
-        depth: int,
-        weights: Mapping[str, float] = EVENLY,
-    ) -> Sequence[Hit]:
-        return self._bm25f(self.terms, WORD_FIELDS, terms, allowed, depth, weights)
 
     def concepts(
         self,
@@ -135,9 +130,6 @@ class NaiveSnapshot:
     @cached_property
     def concepts_in(self) -> dict[int, set[str]]:
         return {row.key: concepts(row.chunk.content) for row in self.rows}
-
-    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
-        return self._bm25f(self.code_terms, CODE_LENGTH, terms, allowed, depth)
 
     def _bm25f(
         self,

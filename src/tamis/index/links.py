@@ -1,19 +1,22 @@
-"""Links between the documents of one index: what touches some of them, looked up when it is asked for.
+"""Links between the documents of an index, looked up when a search asks for them.
 
-A link is found by the last part of the path that it means (`tamis.text.linking.key_of`), so a look at a
-neighbourhood costs what the neighbourhood has, and what else goes by the same names.
+A link is found by the last part of the path that it points to (`tamis.text.linking.key_of`), so the
+cost of a lookup depends on the documents, their links, and other documents with the same names only.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
 
 from tamis.index.protocol import Edge
 from tamis.model import Link
 from tamis.text import linking
 
+_REMEMBERED: Final = 4_096  # documents whose links are cached with the rows of a filter
+
 
 class Linked(Protocol):
-    """A document, by its path and by what else it is called."""
+    """A document with its other names."""
 
     @property
     def path(self) -> str: ...
@@ -22,109 +25,123 @@ class Linked(Protocol):
 
 
 Record = TypeVar("Record", bound=Linked)
+# Whether a passage of a document, or any of them (None), is allowed.
 IsAllowed = Callable[[Record, int | None], bool]
-Written = tuple[
-    Record, Link, str
-]  # a link in its document, and the name that it looks for
-Called = dict[str, dict[str, list[Edge]]]  # by name, then by the document that is meant
+# A link in its document, and the name that it looks for.
+Written = tuple[Record, Link, str]
 
 
 class Library(Protocol[Record]):
-    """The documents of an index and the links in them, as they are stored."""
+    """The documents of an index and their links, as they are stored."""
 
     def documents_at(self, paths: Sequence[str]) -> list[Record]: ...
     def documents_named(self, names: Sequence[str]) -> list[Record]:
-        """Those that have one of these names, once for each that they have."""
+        """Find documents that have one of these names, once for each that they have."""
 
     def names(self, documents: Sequence[Record]) -> list[str]:
-        """What these documents are called, in order."""
+        """Return all names of these documents, in order."""
 
     def links_from(self, documents: Sequence[Record]) -> list[Written[Record]]: ...
     def links_to(self, names: Sequence[str]) -> list[Written[Record]]:
-        """The links that look for one of these names."""
+        """Find the links that look for one of these names."""
 
 
-def edges(
+@dataclass(frozen=True, slots=True)
+class LinkCache:
+    """Edges among the allowed documents of one filter, as far as they were looked up."""
+
+    touching: dict[str, tuple[Edge, ...]] = field(default_factory=dict)  # by document
+    # By the name that the links look for, then by the document that they lead to: many documents may
+    # have the same name.
+    named: dict[str, dict[str, list[Edge]]] = field(default_factory=dict)
+
+
+def edges_of(
     library: Library[Record],
     paths: Sequence[str],
     is_allowed: IsAllowed[Record],
-    called: Called,
+    cache: LinkCache,
 ) -> dict[str, tuple[Edge, ...]]:
-    """The edges that touch each of the documents, among those that are allowed.
+    """Return the allowed edges from and to each of the documents."""
+    if len(cache.touching) > _REMEMBERED:
+        cache.touching.clear()
+        cache.named.clear()
+    found = {}
+    for path in paths:
+        known = cache.touching.get(path)
+        if known is not None:
+            found[path] = known
+    new = [path for path in paths if path not in found]
+    if new:
+        named = dict(cache.named)  # a copy: another thread may clear the cache
+        found |= _look_up(library, new, is_allowed, named)
+        cache.touching.update(found)
+        cache.named.update(named)
+    return {path: found[path] for path in paths}
 
-    `called` remembers what leads to whom under a name: many documents may have the same one.
-    """
+
+def _look_up(
+    library: Library[Record],
+    paths: Sequence[str],
+    is_allowed: IsAllowed[Record],
+    named: dict[str, dict[str, list[Edge]]],
+) -> dict[str, tuple[Edge, ...]]:
     here = library.documents_at(paths)
     names = library.names(here)
-    new = [name for name in names if name not in called]
-    out, into = library.links_from(here), library.links_to(new)
-    directory = _directory(
-        library, sorted({name for _, _, name in (*out, *into)}), is_allowed
+    new = [name for name in names if name not in named]
+    outgoing = library.links_from(here)
+    incoming = library.links_to(new)
+    wanted = {name for _, _, name in (*outgoing, *incoming)}
+    targets = {}
+    for document in library.documents_named(sorted(wanted)):
+        targets[document.path] = document
+    directory = linking.Directory(
+        linking.named(document.path, document.aliases)
+        for document in targets.values()
+        if is_allowed(document, None)
     )
-    called.update({name: {} for name in new})
-    for edge, name in _resolved(into, directory, is_allowed):
-        called[name].setdefault(edge.target, []).append(edge)
-    found: dict[str, dict[Edge, None]] = {path: {} for path in paths}
-    for edge, _ in _resolved(out, directory, is_allowed):
-        found[edge.source][edge] = None
+
+    def resolved(written: Sequence[Written[Record]]) -> Iterator[tuple[Edge, str]]:
+        for source, link, name in written:
+            if not is_allowed(source, link.ordinal):
+                continue
+            target = directory.resolve(link, source.path)
+            if target is not None and target != source.path:
+                edge = Edge(source.path, target, link.type, link.anchor, link.ordinal)
+                yield edge, name
+
+    for name in new:
+        named[name] = {}
+    for edge, name in resolved(incoming):
+        named[name].setdefault(edge.target, []).append(edge)
+    found: dict[str, set[Edge]] = {path: set() for path in paths}
+    for edge, _ in resolved(outgoing):
+        found[edge.source].add(edge)
         if edge.target in found:
-            found[edge.target][edge] = None
+            found[edge.target].add(edge)
     for path, own in found.items():
-        own.update(
-            dict.fromkeys(edge for name in names for edge in called[name].get(path, ()))
-        )
+        for name in names:
+            own.update(named[name].get(path, ()))
     return {path: tuple(sorted(own, key=_order)) for path, own in found.items()}
 
 
-def each_once(
-    paths: Sequence[str], touching: Mapping[str, Sequence[Edge]]
-) -> list[Edge]:
-    """What touches some documents, in their order; a link between two of them touches both."""
-    return list(dict.fromkeys(edge for path in paths for edge in touching[path]))
+def _order(edge: Edge) -> tuple[str, str, str, str, int]:
+    ordinal = -1 if edge.ordinal is None else edge.ordinal
+    return edge.source, edge.target, edge.type, edge.anchor, ordinal
+
+
+def each_once(touching: Mapping[str, Sequence[Edge]]) -> list[Edge]:
+    """List the edges of documents, in their order; an edge between two of them touches both."""
+    found: dict[Edge, None] = {}
+    for own in touching.values():
+        found |= dict.fromkeys(own)
+    return list(found)
 
 
 def degrees(touching: Mapping[str, Sequence[Edge]]) -> dict[str, int]:
-    """With how many other documents each one is linked."""
-    ends = {
-        path: {end for edge in own for end in (edge.source, edge.target)}
-        for path, own in touching.items()
-    }
-    return {path: len(linked - {path}) for path, linked in ends.items()}
-
-
-def _resolved(
-    written: Sequence[Written[Record]],
-    directory: linking.Directory,
-    is_allowed: IsAllowed[Record],
-) -> Iterator[tuple[Edge, str]]:
-    for source, link, name in written:
-        if is_allowed(source, link.ordinal):
-            target = directory.resolve(link, source.path)
-            if target is not None and target != source.path:
-                yield (
-                    Edge(source.path, target, link.type, link.anchor, link.ordinal),
-                    name,
-                )
-
-
-def _directory(
-    library: Library[Record], names: Sequence[str], is_allowed: IsAllowed[Record]
-) -> linking.Directory:
-    """The allowed documents that have one of the names."""
-    documents = {document.path: document for document in library.documents_named(names)}
-    allowed = (
-        document for document in documents.values() if is_allowed(document, None)
-    )
-    return linking.Directory(
-        linking.named(document.path, document.aliases) for document in allowed
-    )
-
-
-def _order(edge: Edge) -> tuple[str, str, str, str, int]:
-    return (
-        edge.source,
-        edge.target,
-        edge.type,
-        edge.anchor,
-        -1 if edge.ordinal is None else edge.ordinal,
-    )
+    """Count the other documents that each document is linked with."""
+    counts = {}
+    for path, own in touching.items():
+        ends = {edge.source for edge in own} | {edge.target for edge in own}
+        counts[path] = len(ends - {path})
+    return counts

@@ -139,23 +139,8 @@ class Snapshot(Protocol):
     def lanes(
         self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
     ) -> Mapping[Lane, Sequence[Hit]]:
-        """Ask several lanes at once, in whatever way is fastest for the engine."""
+        """Ask several lanes at once; terms without a weight count 1."""
 
-    def meaning(
-        self, query: NDArray[np.float32], allowed: Allowed, depth: int
-    ) -> Sequence[Hit]: ...
-    def words(
-        self,
-        terms: Sequence[str],
-        allowed: Allowed,
-        depth: int,
-        weights: Mapping[str, float] = EVENLY,
-    ) -> Sequence[Hit]:
-        """Terms without a weight count 1."""
-
-    def code(
-        self, terms: Sequence[str], allowed: Allowed, depth: int
-    ) -> Sequence[Hit]: ...
     def concepts(
         self,
         query: NDArray[np.float32],

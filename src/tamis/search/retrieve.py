@@ -119,10 +119,11 @@ def _best_passages(
     keys = snapshot.keys(paths, allowed)
     inside = snapshot.within(paths, allowed)
     if vector is not None:
-        hits = snapshot.meaning(vector, inside, inside.chunks)
+        ask = LaneAsk("meaning", vector)
     else:
         terms = _counted(text)
-        hits = snapshot.words(tuple(terms), inside, inside.chunks, terms)
+        ask = LaneAsk("words", None, tuple(terms), terms)
+    hits = snapshot.lanes([ask], inside, inside.chunks)[ask.lane]
     score = {hit.key: hit.score for hit in hits}
     best = {
         path: max(own, key=lambda key: score.get(key, 0.0))

@@ -372,9 +372,10 @@ def _files(
     assert not isinstance(settings, BadSetting)
     if exam.facts["pending"] or not exam.facts["built_at"] or any(_root(root, exam)):
         return
+    records = database.Records(exam.connection)
     known = Known(
-        database.stamps(exam.connection, recipe(settings)),
-        database.skipped(exam.connection),
+        records.stamps(recipe(settings)),
+        records.skipped(),
         float(exam.facts.get("began", 0.0)),
     )
     now = count_changes(root, settings, known)
@@ -919,15 +920,14 @@ def _same_terms(one: Mapping[bytes, float], other: Mapping[bytes, float]) -> boo
 def links(exam: Exam) -> Iterator[Finding]:
     """Check that names and links are stored as paths, aliases and texts give them."""
     wrong = set()
+    stored = database.Records(exam.connection)
     for some in _batches(exam.sample(exam.current, _LINKS)):
-        named: dict[int, set[str]] = {key: set() for key in some}
-        for document, name in database.names_by_document(exam.connection, list(some)):
-            named[document].add(name)
         paths = [document.path for document in some.values()]
-        for record in database.documents_at(exam.connection, paths):
-            if named[record.id] != names_of(record.path, record.aliases):
+        records = stored.documents_at(paths)
+        for record in records:
+            if set(stored.names([record])) != names_of(record.path, record.aliases):
                 wrong.add(record.path)
-        for record, link, name in database.links_from(exam.connection, list(some)):
+        for record, link, name in stored.links_from(records):
             if not _link_fits(link, name, some[record.id]):
                 wrong.add(record.path)
     if wrong:

@@ -124,9 +124,9 @@ def _take_out(
         closing(database.open_writer(directory)) as connection,
     ):
         with database.transaction(connection):
-            inside = database.segment_paths(connection, held)
-            listed = database.document_places(connection, named)
-            lost = sorted({path for path, *_ in [*inside, *listed]})
+            damaged = database.documents(connection, "d.path", named)
+            damaged += database.documents(connection, "d.segment", held)
+            lost = sorted({document.path for document in damaged})
             database.remove_documents(connection, lost)
             database.drop_segments(connection, held)
             database.remove_orphans(connection)
@@ -144,9 +144,9 @@ def _mark_dead(connection: database.Connection) -> None:
     """Mark every place without a document as dead. Dead places stay dead, for open readers."""
     for record in database.segments(connection):
         dead = np.ones(record.documents, np.bool_)
-        for _, _, _, place in database.segment_paths(connection, [record.id]):
-            if 0 <= place < len(dead):
-                dead[place] = False
+        for document in database.documents(connection, "d.segment", [record.id]):
+            if 0 <= document.place < len(dead):
+                dead[document.place] = False
         if len(record.dead) == -(-record.documents // 8):
             dead |= dead_documents(record)
         else:  # the record is damaged

@@ -3,8 +3,8 @@
 Layout: a magic, the length of a JSON header and its checksum, the header (name, type, shape, place and
 checksum of each array, and the size of the whole file), then the arrays, aligned for vector instructions.
 
-Opening a file checks its header and its size, which takes microseconds. Whether every byte is as it was
-written takes reading them all: `spoiled` does that, for `tamis doctor` and before a merge copies rows on.
+Opening a file checks its header and its size, which takes microseconds. `spoiled` reads every byte and
+compares the checksums, for `tamis doctor` and before a merge copies rows.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tamis.failpoints import reached
 
 Array = NDArray[Any]
+Arrays = Mapping[str, Array]  # by name
 
 _MAGIC: Final = b"TAMISAR2"
 _ALIGNMENT: Final = 64
@@ -33,10 +34,10 @@ _AT_A_TIME: Final = 1 << 20  # bytes read for a checksum
 
 
 class Truncated(Exception):
-    """The file is not as long, or not of the form, that it was written with."""
+    """The file does not have the length or the form that it was written with."""
 
 
-def write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
+def write_arrays(file: Path, arrays: Arrays) -> None:
     """Write and sync. The caller syncs the folder and gives the file its final name."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header, places = _lay_out(contiguous)
@@ -52,7 +53,7 @@ def write_arrays(file: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def private(file: str, flags: int) -> int:
-    """Opens a file that only its owner may read, whatever new files are like elsewhere."""
+    """Open a file that only its owner may read, whatever the umask says."""
     return os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -65,7 +66,7 @@ def _sum(data: memoryview | bytes) -> bytes:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last, as `fsync` does for the bytes of a file."""
+    """Make the names in a folder durable, as `fsync` does for the bytes of a file."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -73,53 +74,47 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _lay_out(arrays: Mapping[str, Array]) -> tuple[bytes, dict[str, int]]:
-    """The header, padded so that places can be fixed before it is written."""
+def _lay_out(arrays: Arrays) -> tuple[bytes, dict[str, int]]:
+    """Make the header and the places of the arrays. Padding fixes its length before it is written."""
     room = 512 + 200 * len(arrays)
-    places: dict[str, int] = {}
-    at = _PREFIX.size + room
+    end = _PREFIX.size + room
+    places = {}
+    described = {}
     for name, array in arrays.items():
-        at = -(-at // _ALIGNMENT) * _ALIGNMENT
-        places[name] = at
-        at += array.nbytes
-    described = {
-        name: {
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = start + array.nbytes
+        places[name] = start
+        described[name] = {
             "type": array.dtype.str,
             "shape": array.shape,
-            "at": places[name],
+            "at": start,
             "sum": _sum(_bytes(array)).hex(),
         }
-        for name, array in arrays.items()
-    }
-    return json.dumps({"size": at, "arrays": described}).encode().ljust(room), places
+    return json.dumps({"size": end, "arrays": described}).encode().ljust(room), places
 
 
 def map_arrays(file: Path) -> dict[str, Array]:
-    """The arrays of a file, as views of its pages."""
-    with _opened(file) as source, _form(file.name):
-        described = _described(source, file.name)
+    """Return the arrays of a file, as views of its pages."""
+    with _opened(file) as (source, described):
         pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
         return {name: _view(pages, **place) for name, place in described.items()}
 
 
+def _view(pages: mmap.mmap, type: str, shape: list[int], at: int, **_: str) -> Array:
+    count = int(np.prod(shape))
+    if not count:
+        return np.empty(shape, np.dtype(type))
+    return np.frombuffer(pages, np.dtype(type), count, at).reshape(shape)
+
+
 def spoiled(file: Path) -> list[str]:
-    """The arrays of a file that are not what was written. Reads all of it, and maps nothing."""
-    with _opened(file) as source, _form(file.name):
-        described = _described(source, file.name)
-        return [
-            name
-            for name, place in described.items()
-            if _sum_of(source, **place) != place["sum"]
-        ]
-
-
-def _opened(file: Path) -> BinaryIO:
-    """Without waiting: what stands in its place may be a pipe that nobody writes to."""
-    source = os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
-    if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-        source.close()
-        raise Truncated(f"{file.name} is no file")
-    return source
+    """Return the arrays of a file that are not as written. Reads all of it, and maps nothing."""
+    with _opened(file) as (source, described):
+        found = []
+        for name, place in described.items():
+            if _sum_of(source, **place) != place["sum"]:
+                found.append(name)
+        return found
 
 
 def _sum_of(source: BinaryIO, type: str, shape: list[int], at: int, **_: str) -> str:
@@ -133,17 +128,22 @@ def _sum_of(source: BinaryIO, type: str, shape: list[int], at: int, **_: str) ->
 
 
 @contextmanager
-def _form(name: str) -> Iterator[None]:
-    """A header may say anything: a stranger's file can have checksums that are right."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Truncated(f"{name} has a broken header") from error
+def _opened(file: Path) -> Iterator[tuple[BinaryIO, dict[str, Any]]]:
+    """Open a file and read its header, which may say anything: its checksum proves nothing about its author."""
+    # Without waiting: a pipe of this name may have no writer.
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as source:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Truncated(f"{file.name} is no file")
+        try:
+            yield source, _described(source, file.name, status.st_size)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Truncated(f"{file.name} has a broken header") from error
 
 
-def _described(source: BinaryIO, name: str) -> dict[str, Any]:
-    """What the header says of each array, if the file has the form and the size that it was written with."""
-    size = os.fstat(source.fileno()).st_size
+def _described(source: BinaryIO, name: str, size: int) -> dict[str, Any]:
+    """Read the description of each array; the file must have the form and size of its header."""
     prefix = source.read(_PREFIX.size)
     if len(prefix) < _PREFIX.size:
         raise Truncated(f"{name} is cut off")
@@ -160,10 +160,3 @@ def _described(source: BinaryIO, name: str) -> dict[str, Any]:
         raise Truncated(f"{name} has {size} bytes instead of {header.get('size')}")
     described: dict[str, Any] = header["arrays"]
     return described
-
-
-def _view(pages: mmap.mmap, type: str, shape: list[int], at: int, **_: str) -> Array:
-    count = int(np.prod(shape))
-    if not count:
-        return np.empty(shape, np.dtype(type))
-    return np.frombuffer(pages, np.dtype(type), count, at).reshape(shape)

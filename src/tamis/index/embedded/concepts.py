@@ -1,14 +1,14 @@
-"""The concept vocabulary's files: which terms stand in which rows, and the vectors of the terms.
+"""The files of the concept vocabulary, for query expansion: which rows have a term, and its vector.
 
     segments/<folder>/terms.bin   the terms of one segment, each with its rows; written after the segment
-    concepts/<id>.bin             a vocabulary: the terms that enough rows have, their vectors, and for
-                                  each segment where its terms stand here. index.db names the one in use
+    concepts/<id>.bin             a vocabulary: the terms that enough rows have, their vectors, and the
+                                  places of each segment's terms in it. index.db names the one in use
     concepts/part-<id>.bin        terms and vectors that a run has made so far
 
 A term counts by the allowed rows that have it, so the vocabulary holds every term that any filter could
-make frequent enough: whatever `floor` living rows have. Which of them take part in a search is worked
-out for its rows alone. Nothing here is needed to search: what is missing or damaged is made again by the
-next indexing run (`tamis.index.vocabulary`), and until then there is no expansion.
+make frequent enough: all that `floor` living rows have. The allowed rows decide which terms take part in
+a search. No search needs these files: a missing or damaged one is made again by the next indexing run
+(`tamis.index.vocabulary`), and until then there is no expansion.
 """
 
 import re
@@ -19,52 +19,66 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.failpoints import reached
 from tamis.index.embedded import vectors, words
-from tamis.index.embedded.arrays import Truncated, map_arrays, sync_folder, write_arrays
-from tamis.index.embedded.segment import Mask, Segment
-from tamis.index.embedded.words import best
+from tamis.index.embedded.arrays import (
+    Array,
+    Truncated,
+    map_arrays,
+    sync_folder,
+    write_arrays,
+)
+from tamis.index.embedded.segment import Mask, Segment, file_of
+from tamis.index.embedded.snapshot import Rows, View
 from tamis.index.protocol import Concept
 from tamis.text.words import CONCEPTS_VERSION, concepts
 
-Array = NDArray[Any]
-Vectors = NDArray[np.float32]
+Arrays = Mapping[str, Array]
+Terms = Sequence[tuple[Segment, Arrays]]
 
 _OURS: Final = re.compile(r"(?:part-)?[0-9a-f]{32}\.bin(?:\.partial)?")
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 _FOLDER_LENGTH: Final = 32
-_HALF: Final = 5e-4  # what rounding to 16 bits may add to the length of a vector: the bound must know of it
+# Rounding to 16 bits may add this to the length of a vector; the bound of the search includes it.
+_HALF: Final = 5e-4
 
 
-def terms_file(segment: Segment) -> Path:
-    return segment.directory / "segments" / segment.record.folder / "terms.bin"
+# --- The terms of a segment -----------------------------------------------------
 
 
 def write_terms(segment: Segment, texts: Iterable[tuple[int, str]]) -> None:
     """Write the terms of a segment's rows beside its other files, whole or not at all."""
-    file = terms_file(segment)
-    for left in file.parent.glob(
-        "partial-*"
-    ):  # by a run that died here: we hold the lock
+    file = _terms_file(segment)
+    # A run that died may have left some. No other run writes: the caller holds the lock.
+    for left in file.parent.glob("partial-*"):
         left.unlink(missing_ok=True)
     partial = file.with_name(f"partial-{uuid.uuid4().hex}")
+    _write(file, partial, _collected(texts))
+
+
+def _terms_file(segment: Segment) -> Path:
+    return file_of(segment.directory, segment.record, "terms")
+
+
+def _write(file: Path, partial: Path, arrays: Arrays) -> None:
     try:
-        write_arrays(partial, collected(texts))
+        write_arrays(partial, arrays)
         reached("concepts.written")
         partial.replace(file)
         reached("concepts.named")
     finally:
+        # On a full disk, an unfinished file is in the way.
         partial.unlink(missing_ok=True)
     sync_folder(file.parent)
 
 
-def collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
-    """The arrays of a segment's terms, from its rows' texts."""
+def _collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
+    """Make the arrays of a segment's terms from the texts of its rows."""
     numbers: dict[str, int] = {}
     term, row = array("q"), array("q")
     for at, text in texts:
@@ -74,7 +88,8 @@ def collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
     names = sorted(numbers)
     place = np.empty(len(names), np.int64)
     place[[numbers[name] for name in names]] = np.arange(len(names))
-    terms, rows = place[np.array(term, np.int64)], np.array(row, np.int64)
+    terms = place[np.array(term, np.int64)]
+    rows = np.array(row, np.int64)
     order = np.lexsort((rows, terms))
     stored = [words.stored(name) for name in names]
     arrays = words.pack(stored, terms[order], rows[order], np.empty(0))
@@ -82,166 +97,181 @@ def collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
     return {**arrays, "version": np.array([CONCEPTS_VERSION])}
 
 
-def open_terms(segment: Segment) -> dict[str, Array] | None:
-    """The terms of a segment; None where they are not there, or not whole, or of another version."""
+def open_terms(segment: Segment) -> Arrays | None:
+    """Open the terms of a segment; None if they are missing, damaged or of another version."""
     try:
-        arrays = map_arrays(terms_file(segment))
-        same = arrays["version"].tolist() == [CONCEPTS_VERSION]
+        arrays = map_arrays(_terms_file(segment))
+        if arrays["version"].tolist() != [CONCEPTS_VERSION]:
+            return None
     except (Truncated, FileNotFoundError, KeyError):
         return None
-    return arrays if same and _fits(arrays, segment.size) else None
-
-
-def _fits(terms: Mapping[str, Array], size: int) -> bool:
-    """Whether the numbers lead nowhere else, whatever wrote them."""
-    ends, rows = terms["ends"], terms["rows"]
+    # Numbers that lead outside are damage, whatever wrote them.
+    ends, rows = arrays["ends"], arrays["rows"]
+    if len(ends) != len(arrays["name_ends"]) or not _inside(rows, 0, segment.size):
+        return None
     counted = int(ends[-1]) if len(ends) else 0
-    inside = not len(rows) or (rows.min() >= 0 and rows.max() < size)
-    return bool(
-        counted == len(rows) and len(ends) == len(terms["name_ends"]) and inside
-    )
+    return arrays if counted == len(rows) else None
 
 
-def frequencies(terms: Mapping[str, Array], mask: Mask | None) -> Array:
-    """How many allowed rows have each term."""
+def _inside(numbers: Array, first: int, end: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= first and numbers.max() < end)
+
+
+def _frequencies(terms: Arrays, mask: Mask | None) -> Array:
+    """Count the allowed rows that have each term."""
     if mask is None:
         return np.diff(terms["ends"], prepend=0)
     before = np.concatenate(([0], np.cumsum(mask[terms["rows"]])))
     return np.diff(before[terms["ends"]], prepend=0)
 
 
-def frequent(
-    segments: Sequence[tuple[Segment, dict[str, Array]]], floor: int
-) -> list[bytes]:
-    """The terms that at least `floor` living rows of the segments have, in order."""
+def frequent(segments: Terms, floor: int) -> list[bytes]:
+    """Return the terms that at least `floor` living rows of the segments have, in order."""
     counted: Counter[bytes] = Counter()
     for segment, terms in segments:
-        own = frequencies(terms, segment.living()).tolist()
+        own = _frequencies(terms, segment.living()).tolist()
         for name, count in zip(words.names_of(terms), own, strict=True):
             counted[name] += count
     return sorted(name for name, count in counted.items() if count >= floor)
 
 
-def most_common(counts: Array, floor: int, most: int) -> Mask:
-    """Which terms take part: in `floor` rows or more, the `most` most frequent; ties go by the term."""
-    common = np.zeros(len(counts), np.bool_)
-    often = np.flatnonzero(counts >= floor)
-    common[best(often, counts[often].astype(np.float64), most)[0]] = True
-    return common
+# --- A vocabulary as a search uses it -------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """An open vocabulary, for the segments of one generation."""
 
-    arrays: dict[str, Array]
-    terms: tuple[dict[str, Array], ...]  # of each segment
-    places: tuple[
-        Array, ...
-    ]  # of each segment's terms in here; -1 for one that is too rare
+    arrays: Arrays
+    terms: tuple[Arrays, ...]  # of each segment
+    places: tuple[Array, ...]  # of each segment's terms in here; -1: too rare
 
     @property
     def floor(self) -> int:
-        """What is in fewer rows than this is not in here."""
+        """The number of rows that a term in here has at least."""
         return int(self.arrays["floor"][0])
 
     def __len__(self) -> int:
         return len(self.arrays["name_ends"])
 
-    def frequencies(self, masks: Sequence[Mask | None]) -> Array:
-        """How many of the allowed rows have each term."""
+    def common(self, masks: Sequence[Mask | None], floor: int, most: int) -> Mask:
+        """Choose the `most` most frequent terms of those that `floor` allowed rows have; ties by term."""
         counts = np.zeros(len(self), np.int64)
         for terms, places, mask in zip(self.terms, self.places, masks, strict=True):
             known = places >= 0
-            counts[places[known]] += frequencies(terms, mask)[known]
-        return counts
-
-    def nearest(self, query: Vectors, common: Mask, depth: int) -> list[Concept]:
-        rows, scores = vectors.nearest(self.arrays, query, common, depth)
-        found = []
-        for row in np.lexsort((rows, -scores)).tolist():
-            name = words.name_at(self.arrays, int(rows[row]))
-            term = name.decode("utf-8", "surrogatepass")
-            found.append(Concept(term, float(scores[row])))
-        return found
+            counts[places[known]] += _frequencies(terms, mask)[known]
+        often = np.flatnonzero(counts >= floor)
+        common = np.zeros(len(self), np.bool_)
+        common[words.best(often, counts[often].astype(np.float64), most)[0]] = True
+        return common
 
 
-def open_vocabulary(
+def nearest_terms(
+    view: View,
+    query: NDArray[np.float32],
+    rows: Rows,
+    depth: int,
+    floor: int,
+    most: int,
+) -> list[Concept] | None:
+    """Find the terms nearest to a question, best first; None if there is no complete vocabulary."""
+    vocabulary = vocabulary_of(view)
+    if vocabulary is None or floor < vocabulary.floor:
+        return None
+    bounds = (floor, most)
+    if bounds not in rows.common:
+        rows.common[bounds] = vocabulary.common(rows.masks, floor, most)
+    arrays = vocabulary.arrays
+    numbers, scores = vectors.nearest(arrays, query, rows.common[bounds], depth)
+    found = []
+    for at in np.lexsort((numbers, -scores)).tolist():
+        name = words.name_at(arrays, int(numbers[at]))
+        found.append(Concept(name.decode("utf-8", "surrogatepass"), float(scores[at])))
+    return found
+
+
+def vocabulary_of(view: View) -> Vocabulary | None:
+    """Open the vocabulary in use, if it knows every segment."""
+    name = str(view.facts.get("concepts", ""))
+    if name not in view.vocabulary:
+        fingerprint = str(view.facts.get("fingerprint", ""))
+        view.vocabulary[name] = _open(name, view.segments, fingerprint)
+    found: Vocabulary | None = view.vocabulary[name]
+    return found
+
+
+def _open(
     name: str, segments: Sequence[Segment], fingerprint: str
 ) -> Vocabulary | None:
-    """The vocabulary of that name, if it was made with this model and knows all of these segments."""
     if not segments or not _NAME.fullmatch(name):
         return None
-    arrays = _known(_home(segments[0].directory) / f"{name}.bin", fingerprint)
-    terms = [open_terms(segment) for segment in segments]
-    if arrays is None or "floor" not in arrays or None in terms:
+    arrays = _read(_home(segments[0].directory) / f"{name}.bin", fingerprint)
+    if arrays is None or "floor" not in arrays:
         return None
-    folders = arrays["folders"].tobytes().decode("ascii", "replace")
-    at = {
-        folders[i : i + _FOLDER_LENGTH]: i // _FOLDER_LENGTH
-        for i in range(0, len(folders), _FOLDER_LENGTH)
-    }
-    numbers = [at.get(segment.record.folder, -1) for segment in segments]
-    places = tuple(
-        arrays.get(f"places-{number}", np.empty(0, np.int32)) for number in numbers
-    )
-    own = tuple(each for each in terms if each is not None)
-    fit = all(
-        _leads(each, place, len(arrays["name_ends"]))
-        for each, place in zip(own, places, strict=True)
-    )
-    return Vocabulary(arrays, own, places) if fit and min(numbers) >= 0 else None
+    size = len(arrays["name_ends"])
+    listed = arrays["folders"].tobytes().decode("ascii", "replace")
+    starts = range(0, len(listed), _FOLDER_LENGTH)
+    folders = [listed[start : start + _FOLDER_LENGTH] for start in starts]
+    opened = []
+    found = []
+    for segment in segments:
+        terms = open_terms(segment)
+        if terms is None or segment.record.folder not in folders:
+            return None
+        number = folders.index(segment.record.folder)
+        places = arrays.get(f"places-{number}", np.empty(0, np.int32))
+        if len(places) != len(terms["name_ends"]) or not _inside(places, -1, size):
+            return None
+        opened.append(terms)
+        found.append(places)
+    return Vocabulary(arrays, tuple(opened), tuple(found))
 
 
-def _leads(terms: Mapping[str, Array], places: Array, size: int) -> bool:
-    if len(places) != len(terms["name_ends"]):
-        return False
-    return not len(places) or bool(places.min() >= -1 and places.max() < size)
-
-
-def _known(file: Path, fingerprint: str) -> dict[str, Array] | None:
-    """The terms and vectors of a file, if it is whole and its vectors are this model's."""
+def _read(file: Path, fingerprint: str) -> Arrays | None:
+    """Read terms and vectors; None if the file is damaged or its vectors are of another model."""
     try:
         arrays = map_arrays(file)
         size = len(arrays["name_ends"])
-        same = arrays["fingerprint"].tobytes() == fingerprint.encode()
-        fit = all(
-            len(arrays[name]) == size for name in ("full", "codes", "scale", "residual")
-        )
+        if arrays["fingerprint"].tobytes() != fingerprint.encode():
+            return None
+        for name in ("full", "codes", "scale", "residual"):
+            if len(arrays[name]) != size:
+                return None
     except (Truncated, FileNotFoundError, KeyError):
         return None
-    return arrays if same and fit else None
+    return arrays
+
+
+# --- Making a vocabulary --------------------------------------------------------
 
 
 def write_part(
     directory: Path, names: Sequence[bytes], full: Array, fingerprint: str
 ) -> None:
-    """Keep what a run has embedded so far."""
-    _write(
-        directory, f"part-{uuid.uuid4().hex}", _vector_arrays(names, full, fingerprint)
-    )
+    """Keep the vectors that a run has made so far."""
+    arrays = _vector_arrays(names, full, fingerprint)
+    _write_in_home(directory, f"part-{uuid.uuid4().hex}", arrays)
 
 
 def write_vocabulary(
     directory: Path,
-    segments: Sequence[tuple[Segment, dict[str, Array]]],
+    segments: Terms,
     names: Sequence[bytes],
     full: Array,
     fingerprint: str,
     floor: int,
 ) -> str:
     """Write a vocabulary; returns its name. It is in use when index.db names it."""
-    number = {name: at for at, name in enumerate(names)}
-    places = {
-        f"places-{at}": np.array(
-            [number.get(name, -1) for name in words.names_of(terms)], np.int32
-        )
-        for at, (_, terms) in enumerate(segments)
-    }
     folders = "".join(segment.record.folder for segment, _ in segments).encode()
-    own = {"folders": np.frombuffer(folders, np.uint8), "floor": np.array([floor])}
+    arrays = _vector_arrays(names, full, fingerprint)
+    arrays["folders"] = np.frombuffer(folders, np.uint8)
+    arrays["floor"] = np.array([floor])
+    number = {name: at for at, name in enumerate(names)}
+    for at, (_, terms) in enumerate(segments):
+        places = [number.get(name, -1) for name in words.names_of(terms)]
+        arrays[f"places-{at}"] = np.array(places, np.int32)
     name = uuid.uuid4().hex
-    _write(directory, name, _vector_arrays(names, full, fingerprint) | own | places)
+    _write_in_home(directory, name, arrays)
     return name
 
 
@@ -259,34 +289,24 @@ def _vector_arrays(
     }
 
 
-def _write(directory: Path, name: str, arrays: Mapping[str, Array]) -> None:
+def _write_in_home(directory: Path, name: str, arrays: Arrays) -> None:
     home = _home(directory)
     home.mkdir(mode=0o700, exist_ok=True)
-    partial = home / f"{name}.bin.partial"
-    try:
-        write_arrays(partial, arrays)
-        reached("concepts.written")
-        partial.replace(home / f"{name}.bin")
-        reached("concepts.named")
-    finally:
-        partial.unlink(
-            missing_ok=True
-        )  # on a full disk, what is half written is in the way
-    sync_folder(home)
+    _write(home / f"{name}.bin", home / f"{name}.bin.partial", arrays)
 
 
 def known_vectors(directory: Path, fingerprint: str) -> dict[bytes, Array]:
-    """The vectors that are there for terms, whichever run made them, in 16 bits a number."""
+    """Collect the vectors of terms that any run has made, with 16 bits a number."""
     known: dict[bytes, Array] = {}
     for file in sorted(vocabulary_files(directory)):
-        arrays = _known(file, fingerprint)
+        arrays = _read(file, fingerprint)
         if arrays is not None:
             known |= zip(words.names_of(arrays), arrays["full"], strict=True)
     return known
 
 
 def sweep(directory: Path, name: str) -> None:
-    """Remove every vocabulary but the named one; what is mapped stays readable for whoever has it."""
+    """Remove every vocabulary but the named one; a reader that has one mapped keeps it."""
     for file in vocabulary_files(directory):
         if file.name != f"{name}.bin":
             file.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""`index.db`: the only source of truth, and the only commit point. SQLite lives behind this file.
+"""`index.db`: the only source of truth, and the only commit point. SQLite is used through this file.
 
-What is not recorded here does not exist: segment folders are registered by the transaction that
-brings their documents, so a crash at any moment leaves the last generation complete.
+A segment exists if it is recorded here: the transaction that adds documents registers their segment,
+so a crash at any moment leaves the last generation complete.
 """
 
 import errno
@@ -12,11 +12,11 @@ import re
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tamis.errors import (
     IndexDamaged,
@@ -31,19 +31,20 @@ from tamis.errors import (
 )
 from tamis.failpoints import reached
 from tamis.index.embedded.arrays import private, sync_folder
+from tamis.index.protocol import Prepared
 from tamis.model import (
     INDEX_FOLDER,
     Chunk,
     Document,
-    Facts,
     FileState,
     FrontMatter,
     Link,
     Parent,
-    Passage,
     Skipped,
     Stamps,
 )
+from tamis.text.linking import key_of, names_of
+from tamis.text.words import storable, text_hash
 
 Connection = sqlite3.Connection
 DatabaseError = sqlite3.DatabaseError
@@ -58,12 +59,8 @@ _SHARED_MEMORY: Final = (
 )
 BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
-_FACTS: Final = (
-    "generation",
-    "pending",
-    "built_at",
-    "identity",
-)  # that every index has
+# The facts that every index has.
+_FACTS: Final = {"generation": 0, "pending": 0, "built_at": 0.0, "identity": ""}
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
@@ -113,30 +110,38 @@ def open_writer(directory: Path) -> Connection:
     with database_faults(directory):
         if not file.exists():
             _create(file)
-        connection = sqlite3.connect(file, isolation_level=None)
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-            _check_version(connection, directory)
-            connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return _connect(directory, f"{file.absolute().as_uri()}?mode=rw")
+
+
+def _connect(directory: Path, address: str) -> Connection:
+    """Connect to index.db by a SQLite address, and check its format."""
+    connection = sqlite3.connect(
+        address, uri=True, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        _check_version(connection, directory)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _check_links(directory: Path) -> None:
     """Refuse an index with links: a checkout may bring one that leads to another index."""
-    places = [
-        directory / name
-        for name in ("index.db", "index.db-wal", "segments", "concepts")
-    ]
-    places += [directory] if directory.name == INDEX_FOLDER else []
+    database = directory / "index.db"
+    places = [database]
+    for name in ("index.db-wal", "segments", "concepts"):
+        places.append(directory / name)
+    if directory.name == INDEX_FOLDER:
+        places.append(directory)
     hint = "remove it, or choose another place with --index-dir or TAMIS_INDEX_DIR"
     for place in places:
         if place.is_symlink():
             raise StorageFault(f"{place} is a link", hint=hint)
-    if (directory / "index.db").exists() and not (directory / "index.db").is_file():
-        raise StorageFault(f"{directory / 'index.db'} is no file", hint=hint)
+    if database.exists() and not database.is_file():
+        raise StorageFault(f"{database} is no file", hint=hint)
 
 
 def exists(directory: Path) -> bool:
@@ -146,41 +151,32 @@ def exists(directory: Path) -> bool:
 
 
 def missing(directory: Path) -> IndexMissing:
-    return IndexMissing(
-        directory.parent if directory.name == INDEX_FOLDER else directory
-    )
+    root = directory
+    if directory.name == INDEX_FOLDER:
+        root = directory.parent
+    return IndexMissing(root)
 
 
 def open_reader(directory: Path) -> Connection:
-    """Open a connection that only reads; any number of processes and threads may."""
+    """Open a connection that only reads. Any number of processes and threads may have one."""
     if not exists(directory):
         raise missing(directory)
     _check_links(directory)
     try:
         with database_faults(directory):
-            return _connected(directory)
+            return _connect(directory, _read_only(directory))
     except StorageFault:
         if exists(directory):
             raise
-        raise missing(directory) from None  # thrown away since we looked
-
-
-def _connected(directory: Path) -> Connection:
-    connection = sqlite3.connect(
-        _read_only(directory), uri=True, isolation_level=None, check_same_thread=False
-    )
-    try:
-        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-        _check_version(connection, directory)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        raise missing(directory) from None  # removed since we looked
 
 
 def _read_only(directory: Path) -> str:
-    alone = "&immutable=1" if is_frozen(directory) else ""
-    return f"{(directory / 'index.db').absolute().as_uri()}?mode=ro{alone}"
+    """Return the SQLite address of index.db for readers."""
+    address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
+    if is_frozen(directory):
+        address += "&immutable=1"
+    return address
 
 
 def is_frozen(directory: Path) -> bool:
@@ -195,13 +191,13 @@ def is_frozen(directory: Path) -> bool:
 
 
 def model_of(directory: Path) -> str:
-    """The model an index was made or begun with, as far as even a damaged one can be read."""
-    told = facts_of(directory)
-    return str(told.get("model", told.get("chosen", "")))
+    """Return the model that even a damaged index was made or begun with, if that can be read."""
+    known = facts_of(directory)
+    return str(known.get("model", known.get("chosen", "")))
 
 
 def facts_of(directory: Path) -> dict[str, Any]:
-    """The facts of an index; empty if there is none, or one that cannot be read."""
+    """Return the facts of an index; none if there is no index or it cannot be read."""
     try:
         with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
             return facts(connection)
@@ -210,7 +206,7 @@ def facts_of(directory: Path) -> dict[str, Any]:
 
 
 def format_of(directory: Path) -> int:
-    """The format of an index; 0 if it cannot be read."""
+    """Return the format of an index; 0 if it cannot be read."""
     try:
         with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
             return _version(connection)[1]
@@ -219,46 +215,43 @@ def format_of(directory: Path) -> int:
 
 
 def flaws(connection: Connection, *, full: bool) -> list[str]:
-    """Damage of index.db itself; `full` also lets SQLite compare every index with its table."""
-    check = "integrity_check" if full else "quick_check"
+    """Find damage of index.db itself; `full` also lets SQLite compare every index with its table."""
+    check = "quick_check"
+    if full:
+        check = "integrity_check"
     found = []
     for (message,) in connection.execute(f"PRAGMA {check}(10)"):
         if message != "ok":
             found.append(" ".join(message.split()))
     there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     wanted = re.findall(r"CREATE \w+ (\w+)", _SCHEMA)
-    missing = [name for name in wanted if name not in there]
-    if not missing:
-        known = facts(connection)
-        missing = [name for name in _FACTS if name not in known]
-    return [*found, *(f"it has no {name}" for name in missing)]
+    if there.issuperset(wanted):
+        there = set(facts(connection))
+        wanted = list(_FACTS)
+    found += [f"it has no {name}" for name in wanted if name not in there]
+    return found
 
 
 def _create(file: Path) -> None:
-    """Make the database aside and give it its name when it is whole: a reader may look at any moment.
+    """Make the database under another name and rename it when it is whole: a reader may look at any moment.
 
-    What a database that was here before has left goes first: SQLite would take its log for ours.
+    Files that an earlier database left are removed first: SQLite would take its log for ours.
     """
     partial = file.with_name("index.db.partial")
-    for name in (
-        partial.name,
-        *(f"{name}{end}" for name in (file.name, partial.name) for end in BESIDE),
-    ):
-        file.with_name(name).unlink(missing_ok=True)
-    os.close(
-        private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    )  # SQLite gives its logs the same mode
+    partial.unlink(missing_ok=True)
+    for end in BESIDE:
+        file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
+        file.with_name(f"{partial.name}{end}").unlink(missing_ok=True)
+    # SQLite gives its logs the same mode.
+    os.close(private(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
         with transaction(connection):
             for statement in _SCHEMA.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            set_facts(
-                connection,
-                dict(zip(_FACTS, (0, 0, 0.0, uuid.uuid4().hex), strict=True)),
-            )
-        # Last: the log would have to be emptied on closing, and on a full disk that fails without a word.
+            set_facts(connection, _FACTS | {"identity": uuid.uuid4().hex})
+        # Last: the log would have to be emptied on closing, which fails silently on a full disk.
         connection.execute("PRAGMA journal_mode = WAL")
     reached("database.made")
     partial.replace(file)
@@ -273,10 +266,10 @@ def _version(connection: Connection) -> tuple[int, int]:
 
 def _check_version(connection: Connection, directory: Path) -> None:
     application, version = _version(connection)
-    if (application, version) == (0, 0) and not connection.execute(
-        "PRAGMA schema_version"
-    ).fetchone()[0]:
-        raise IndexDamaged(directory, "index.db is empty")
+    if (application, version) == (0, 0):
+        (schema,) = connection.execute("PRAGMA schema_version").fetchone()
+        if not schema:
+            raise IndexDamaged(directory, "index.db is empty")
     if application != _APPLICATION_ID:
         raise IndexForeign(directory)
     if version > SCHEMA_VERSION:
@@ -300,9 +293,8 @@ def transaction(connection: Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if (
-            connection.in_transaction
-        ):  # SQLite has rolled back by itself when the disk is full
+        # On a full disk, SQLite has rolled back by itself.
+        if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     reached("commit.before")
@@ -338,9 +330,7 @@ def database_faults(directory: Path) -> Iterator[None]:
                 hint="check its permissions, or choose another place with --index-dir",
             ) from error
         raise IndexDamaged(directory, str(error)) from error
-    except (
-        UnicodeDecodeError
-    ) as error:  # of what SQLite says, too: it quotes what it found
+    except UnicodeDecodeError as error:  # also from SQLite's messages: they quote data
         raise IndexDamaged(directory, "index.db holds text that is none") from error
 
 
@@ -355,18 +345,7 @@ def set_facts(connection: Connection, values: Mapping[str, Any]) -> None:
 
 
 def generation(connection: Connection) -> int:
-    value: int = connection.execute(
-        "SELECT value FROM facts WHERE name = 'generation'"
-    ).fetchone()[0]
-    return value
-
-
-def clear(connection: Connection) -> None:
-    for table in (*OF_DOCUMENTS, "documents", "segments", "skipped"):
-        connection.execute(f"DELETE FROM {table}")
-    connection.execute(
-        "DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')"
-    )
+    return int(facts(connection)["generation"])
 
 
 def select(
@@ -379,7 +358,7 @@ def select(
         )
 
 
-def marks(values: Sequence[Any]) -> str:
+def marks(values: Collection[Any]) -> str:
     """A question mark for each value."""
     return ", ".join("?" * len(values))
 
@@ -395,93 +374,14 @@ def texts_of(stored: str) -> tuple[str, ...]:
     return tuple(json.loads(stored)) if stored else ()
 
 
-def stored_texts(texts: Sequence[str]) -> str:
-    return json.dumps(texts) if texts else ""
-
-
-def count(connection: Connection) -> tuple[int, int]:
-    """Documents that have text, and chunks."""
-    counted = connection.execute(
-        "SELECT count(*), total(chunks) FROM documents WHERE chunks > 0"
-    ).fetchone()
-    return counted[0], int(counted[1])
-
-
-def file_states(connection: Connection) -> dict[str, FileState]:
-    columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
-    rows = connection.execute(f"SELECT {columns} FROM documents")
-    return {row[0]: FileState._make(row[1:]) for row in rows}
-
-
-def stamps(connection: Connection, recipe: str) -> dict[str, Stamps]:
-    """Times and sizes by path, as far as a walk compares them."""
-    columns = "path, size, mtime_ns, ctime_ns, inode, CASE WHEN recipe = ? THEN read_ns ELSE 0 END"
-    return {
-        row[0]: row
-        for row in connection.execute(f"SELECT {columns} FROM documents", [recipe])
-    }
-
-
-def warnings(connection: Connection) -> dict[str, str]:
-    """Warnings about reading documents, by path."""
-    return dict(
-        connection.execute(
-            "SELECT path, warning FROM documents WHERE warning != '' ORDER BY path"
-        )
-    )
-
-
-def passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
-    found: dict[int, Passage] = {}
-    for some in portions(keys):
-        rows = connection.execute(
-            f"""SELECT c.id, d.tags, d.path, c.ordinal, c.content, c.text_hash, c.header_path, c.start_line,
-                       c.end_line, c.type, c.language, d.modified, c.names, c.parent, d.title
-                FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id IN ({marks(some)})""",
-            some,
-        )
-        for key, tags, *columns, names, parent, title in rows:
-            found[key] = Passage(
-                *columns, *[texts_of(tags), texts_of(names), parent, title]
-            )
-    return found
-
-
 def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
-    """The texts of chunks, alone."""
+    """Return the texts of passages by key."""
     return dict(select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
-
-
-def texts_to_embed(
-    connection: Connection, paths: Sequence[str]
-) -> dict[str, list[tuple[str, str, str]]]:
-    """Title, headings and text of each passage of documents, in order, by path."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    columns = "d.path, c.ordinal, d.title, c.header_path, c.content"
-    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
-    for path, _, *texts in sorted(select(connection, tables, "d.path", paths)):
-        found.setdefault(path, []).append((texts[0], texts[1], texts[2]))
-    return found
-
-
-def parents(
-    connection: Connection, wanted: Iterable[tuple[str, int]]
-) -> dict[tuple[str, int], Parent]:
-    found: dict[tuple[str, int], Parent] = {}
-    for path, number in wanted:
-        row = connection.execute(
-            "SELECT p.content, p.header_path, p.start_line, p.end_line FROM parents p"
-            " JOIN documents d ON d.id = p.document WHERE d.path = ? AND p.number = ?",
-            (path, number),
-        ).fetchone()
-        if row:
-            found[path, number] = Parent(*row)
-    return found
 
 
 _FRONT: Final = (
     "d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
-    " d.description"
+    " d.description, d.warning"
 )
 _CHUNK: Final = (
     "c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
@@ -492,39 +392,18 @@ _CHUNK: Final = (
 def as_written(
     connection: Connection, keys: Sequence[int]
 ) -> dict[int, tuple[Document, Chunk]]:
-    """Passages as they were written, each with the part of its document that its row knows."""
+    """Read passages as they were written, each with its document's front matter."""
     columns = f"c.id, {_FRONT}, {_CHUNK}"
     tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
     found = {}
     for key, *row in select(connection, tables, "c.id", keys):
-        found[key] = (_document_of(row[:9]), _chunk_of(row[9:]))
+        found[key] = (_document_of(row[:10]), _chunk_of(row[10:]))
     return found
 
 
-def document_as_written(connection: Connection, path: str) -> Document:
-    """A document with all its passages, links and sections, as far as it is stored."""
-    key, *front = connection.execute(
-        f"SELECT d.id, {_FRONT} FROM documents d WHERE d.path = ?", (path,)
-    ).fetchone()
-    chunks = connection.execute(
-        f"SELECT {_CHUNK} FROM chunks c WHERE c.document = ? ORDER BY c.ordinal",
-        (key,),
-    )
-    sections = connection.execute(
-        "SELECT content, header_path, start_line, end_line FROM parents"
-        " WHERE document = ? ORDER BY number",
-        (key,),
-    )
-    return replace(
-        _document_of(front),
-        chunks=tuple(_chunk_of(row) for row in chunks),
-        links=tuple(link for _, link, _ in links_from(connection, [key])),
-        parents=tuple(Parent(*section) for section in sections),
-    )
-
-
 def _document_of(row: Sequence[Any]) -> Document:
-    path, title, author, category, modified, tags, aliases, keywords, description = row
+    path, title, author, category, modified, tags, aliases, keywords, *others = row
+    description, warning = others
     front = FrontMatter(
         description=description,
         keywords=texts_of(keywords),
@@ -533,7 +412,7 @@ def _document_of(row: Sequence[Any]) -> Document:
         author=author,
         category=category,
     )
-    return Document(path, title, front, modified, ())
+    return Document(path, title, front, modified, (), warning=warning)
 
 
 def _chunk_of(row: Sequence[Any]) -> Chunk:
@@ -541,54 +420,65 @@ def _chunk_of(row: Sequence[Any]) -> Chunk:
     return Chunk(*columns, *[texts_of(names), parent])
 
 
-def next_chunk(connection: Connection) -> int:
-    return int(
-        connection.execute("SELECT coalesce(max(id), 0) + 1 FROM chunks").fetchone()[0]
-    )
-
-
-def add_document(connection: Connection, columns: Mapping[str, Any]) -> int:
-    """Insert a document; returns its key."""
-    names, values = ", ".join(columns), list(columns.values())
+def add_document(
+    connection: Connection, prepared: Prepared, segment: int, place: int, first: int
+) -> None:
+    """Insert a document with all that belongs to it; its passages have keys from `first` on."""
+    document = prepared.document
+    front = document.front
+    columns = {
+        "path": document.path,
+        "segment": segment,
+        "place": place,
+        "chunks": len(document.chunks),
+        "title": document.title,
+        "author": front.author,
+        "category": front.category,
+        "modified": document.modified,
+        "tags": _stored_texts(front.tags),
+        "aliases": _stored_texts(front.aliases),
+        "keywords": _stored_texts(front.keywords),
+        "description": front.description,
+        "warning": storable(document.warning),
+        **prepared.state._asdict(),
+    }
     made = connection.execute(
-        f"INSERT INTO documents ({names}) VALUES ({marks(values)})", values
+        f"INSERT INTO documents ({', '.join(columns)}) VALUES ({marks(columns)})",
+        list(columns.values()),
     )
-    return int(made.lastrowid or 0)
-
-
-def add_chunks(
-    connection: Connection, document: int, chunks: Iterable[tuple[int, Chunk, bytes]]
-) -> None:
-    connection.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
+    own = made.lastrowid
+    chunks = []
+    for key, chunk in enumerate(document.chunks, start=first):
+        chunks.append(
             (
-                key, document, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
-                chunk.end_line, chunk.header_path, chunk.content, text_hash, stored_texts(chunk.names),
-                chunk.parent,
+                key, own, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
+                chunk.end_line, chunk.header_path, chunk.content, text_hash(chunk.content),
+                _stored_texts(chunk.names), chunk.parent,
             )
-            for key, chunk, text_hash in chunks
-        ),
-    )  # fmt: skip
+        )  # fmt: skip
+    _insert(connection, "chunks", chunks)
+    parents = []
+    for number, each in enumerate(document.parents):
+        lines = (each.start_line, each.end_line)
+        parents.append((own, number, each.header_path, *lines, each.content))
+    _insert(connection, "parents", parents)
+    links = []
+    for link in document.links:
+        name = key_of(link, document.path)
+        if name:
+            links.append((own, link.ordinal, link.type, link.target, link.anchor, name))
+    _insert(connection, "links", links)
+    names = names_of(document.path, front.aliases)
+    _insert(connection, "names", [(name, own) for name in names])
 
 
-def add_parents(
-    connection: Connection, document: int, parents: Iterable[Parent]
-) -> None:
-    connection.executemany(
-        "INSERT INTO parents VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (
-                document,
-                number,
-                parent.header_path,
-                parent.start_line,
-                parent.end_line,
-                parent.content,
-            )
-            for number, parent in enumerate(parents)
-        ),
-    )
+def _stored_texts(texts: Sequence[str]) -> str:
+    return json.dumps(texts) if texts else ""
+
+
+def _insert(connection: Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
+    if rows:
+        connection.executemany(f"INSERT INTO {table} VALUES ({marks(rows[0])})", rows)
 
 
 def update_state(
@@ -601,41 +491,58 @@ def update_state(
     connection.execute(
         "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?, modified = ?"
         " WHERE path = ?",
-        (
-            state.size,
-            state.mtime_ns,
-            state.ctime_ns,
-            state.inode,
-            state.read_ns,
-            modified,
-            path,
-        ),
+        (*state[:5], modified, path),
     )
-    if modified != before:
+    is_moved = bool(modified != before)
+    if is_moved:
         connection.execute(
             "UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,)
         )
-    return bool(modified != before)
+    return is_moved
+
+
+class DocumentRecord(NamedTuple):
+    """The place of a document's rows, and its other names."""
+
+    path: str
+    id: int
+    segment: int
+    place: int
+    aliases: tuple[str, ...]
+
+
+_DOCUMENT: Final = "d.path, d.id, d.segment, d.place, d.aliases"
+
+
+def documents(
+    connection: Connection,
+    column: str,
+    values: Sequence[Any],
+    tables: str = "documents d",
+) -> list[DocumentRecord]:
+    """Find documents by a column of theirs, or of a table that is joined with theirs."""
+    found = []
+    for row in select(connection, f"{_DOCUMENT} FROM {tables}", column, values):
+        found.append(_record(row))
+    return found
+
+
+def _record(row: Sequence[Any]) -> DocumentRecord:
+    path, key, segment, place, aliases = row
+    return DocumentRecord(path, key, segment, place, texts_of(aliases))
 
 
 def remove_documents(
     connection: Connection, paths: Sequence[str]
-) -> list[tuple[int, int]]:
-    """Delete documents with their chunks; returns the (segment, place) of each, to be marked dead."""
-    places: list[tuple[int, int]] = []
-    for some in portions(paths):
-        rows = connection.execute(
-            f"SELECT id, segment, place FROM documents WHERE path IN ({marks(some)})",
-            some,
-        ).fetchall()
-        ids = [row[0] for row in rows]
+) -> list[DocumentRecord]:
+    """Delete documents with all that belongs to them; return them: their places are dead now."""
+    gone = documents(connection, "d.path", paths)
+    for keys in portions([document.id for document in gone]):
+        some = marks(keys)
         for table in OF_DOCUMENTS:
-            connection.execute(
-                f"DELETE FROM {table} WHERE document IN ({marks(ids)})", ids
-            )
-        connection.execute(f"DELETE FROM documents WHERE id IN ({marks(ids)})", ids)
-        places += [(segment, place) for _, segment, place in rows]
-    return places
+            connection.execute(f"DELETE FROM {table} WHERE document IN ({some})", keys)
+        connection.execute(f"DELETE FROM documents WHERE id IN ({some})", keys)
+    return gone
 
 
 def remove_orphans(connection: Connection) -> None:
@@ -646,120 +553,92 @@ def remove_orphans(connection: Connection) -> None:
         )
 
 
-def replace_skipped(connection: Connection, skipped: Iterable[Skipped]) -> None:
-    connection.execute("DELETE FROM skipped")
-    connection.executemany(
-        "INSERT INTO skipped VALUES (?, ?, ?)",
-        ((item.path, item.reason, item.detail) for item in skipped),
-    )
-
-
-def skipped(connection: Connection) -> tuple[Skipped, ...]:
-    rows = connection.execute("SELECT path, reason, detail FROM skipped ORDER BY path")
-    return tuple(Skipped(*row) for row in rows)
-
-
-_DOCUMENT: Final = "d.id, d.path, d.segment, d.place, d.aliases"
-_LINK: Final = "l.type, l.target, l.anchor, l.ordinal, l.name"
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRecord:
-    """The place of a document's rows, and its other names."""
-
-    id: int
-    path: str
-    segment: int
-    place: int
-    aliases: tuple[str, ...]
-
-
 StoredLink = tuple[DocumentRecord, Link, str]  # with the name that it looks for
 
 
-def add_links(
-    connection: Connection, document: int, links: Iterable[tuple[Link, str]]
-) -> None:
-    """Insert links, each with the name that it looks for."""
-    connection.executemany(
-        "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (document, link.ordinal, link.type, link.target, link.anchor, name)
-            for link, name in links
-        ),
-    )
+class Records:
+    """The documents of index.db as a snapshot and the writer read them.
 
-
-def add_names(connection: Connection, document: int, names: Iterable[str]) -> None:
-    connection.executemany(
-        "INSERT INTO names VALUES (?, ?)", ((name, document) for name in names)
-    )
-
-
-class StoredLinks:
-    """The documents and links of index.db as the links lane asks for them (`tamis.index.links`)."""
+    For the links lane they are a library (`tamis.index.links`).
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
+    def file_states(self) -> dict[str, FileState]:
+        columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
+        rows = self.connection.execute(f"SELECT {columns} FROM documents")
+        return {path: FileState._make(state) for path, *state in rows}
+
+    def stamps(self, recipe: str) -> dict[str, Stamps]:
+        """Times and sizes by path, as far as a walk compares them."""
+        columns = "path, size, mtime_ns, ctime_ns, inode, CASE WHEN recipe = ? THEN read_ns ELSE 0 END"
+        rows = self.connection.execute(f"SELECT {columns} FROM documents", [recipe])
+        return {row[0]: row for row in rows}
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        columns = "path, reason, detail"
+        rows = self.connection.execute(f"SELECT {columns} FROM skipped ORDER BY path")
+        return tuple(Skipped(*row) for row in rows)
+
+    def document(self, path: str) -> Document:
+        """A document with all its passages, links and sections, as far as it is stored."""
+        (found,) = self.documents_at([path])
+        key = [found.id]
+        (front,) = self.connection.execute(
+            f"SELECT {_FRONT} FROM documents d WHERE d.id = ?", key
+        )
+        chunks = self.connection.execute(
+            f"SELECT {_CHUNK} FROM chunks c WHERE c.document = ? ORDER BY c.ordinal",
+            key,
+        )
+        sections = self.connection.execute(
+            "SELECT content, header_path, start_line, end_line FROM parents"
+            " WHERE document = ? ORDER BY number",
+            key,
+        )
+        return replace(
+            _document_of(front),
+            chunks=tuple(_chunk_of(row) for row in chunks),
+            links=tuple(link for _, link, _ in self.links_from([found])),
+            parents=tuple(Parent(*section) for section in sections),
+        )
+
     def documents_at(self, paths: Sequence[str]) -> list[DocumentRecord]:
-        return documents_at(self.connection, paths)
+        return documents(self.connection, "d.path", paths)
 
     def documents_named(self, names: Sequence[str]) -> list[DocumentRecord]:
         """Documents that have one of these names, once for each that they have."""
-        tables = f"{_DOCUMENT} FROM names n JOIN documents d ON d.id = n.document"
-        rows = select(self.connection, tables, "n.name", names)
-        return [_document(row) for row in rows]
+        tables = "names n JOIN documents d ON d.id = n.document"
+        return documents(self.connection, "n.name", names, tables)
 
     def names(self, documents: Sequence[DocumentRecord]) -> list[str]:
+        """All names of these documents, in order."""
         keys = [document.id for document in documents]
-        rows = names_by_document(self.connection, keys)
-        return sorted({name for _, name in rows})
+        what = "n.name FROM names n"
+        rows = select(self.connection, what, "n.document", keys)
+        return sorted({name for (name,) in rows})
 
     def links_from(self, documents: Sequence[DocumentRecord]) -> list[StoredLink]:
-        return links_from(self.connection, [document.id for document in documents])
+        return self._links("l.document", [document.id for document in documents])
 
     def links_to(self, names: Sequence[str]) -> list[StoredLink]:
         """Links that look for one of these names."""
-        return _links(self.connection, "l.name", names)
+        return self._links("l.name", names)
 
-
-def documents_at(connection: Connection, paths: Sequence[str]) -> list[DocumentRecord]:
-    rows = select(connection, f"{_DOCUMENT} FROM documents d", "d.path", paths)
-    return [_document(row) for row in rows]
-
-
-def names_by_document(
-    connection: Connection, documents: Sequence[int]
-) -> Iterator[tuple[int, str]]:
-    tables = "n.document, n.name FROM names n"
-    return select(connection, tables, "n.document", documents)
-
-
-def links_from(connection: Connection, documents: Sequence[int]) -> list[StoredLink]:
-    """The links of documents, each with the name that it looks for."""
-    return _links(connection, "l.document", documents)
-
-
-def _links(
-    connection: Connection, column: str, values: Sequence[Any]
-) -> list[StoredLink]:
-    tables = f"{_LINK}, {_DOCUMENT} FROM links l JOIN documents d ON d.id = l.document"
-    found = []
-    for row in select(connection, tables, column, values):
-        *link, name = row[:5]
-        found.append((_document(row[5:]), Link(*link), name))
-    return found
-
-
-def _document(row: Sequence[Any]) -> DocumentRecord:
-    key, path, segment, place, aliases = row
-    return DocumentRecord(key, path, segment, place, texts_of(aliases))
+    def _links(self, column: str, values: Sequence[Any]) -> list[StoredLink]:
+        what = (
+            "l.name, l.type, l.target, l.anchor, l.ordinal, "
+            f"{_DOCUMENT} FROM links l JOIN documents d ON d.id = l.document"
+        )
+        found = []
+        for row in select(self.connection, what, column, values):
+            found.append((_record(row[5:]), Link(*row[1:5]), row[0]))
+        return found
 
 
 _FOLDER: Final = re.compile(r"[0-9a-f]{32}")
-_WITHOUT_VECTORS: Final = "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
-_PLACE: Final = "path, id, segment, place FROM documents"
+WITHOUT_VECTORS: Final = "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -785,24 +664,9 @@ def segments(connection: Connection) -> list[SegmentRecord]:
 
 
 def folders(directory: Path) -> set[str]:
-    """The folders of the segments that the newest generation has."""
+    """Return the folders of the segments of the newest generation."""
     with closing(open_reader(directory)) as connection, database_faults(directory):
         return {record.folder for record in segments(connection)}
-
-
-def add_segment(
-    connection: Connection,
-    folder: str,
-    rows: int,
-    documents: int,
-    dead: bytes,
-    dimension: int,
-) -> int:
-    made = connection.execute(
-        "INSERT INTO segments (folder, rows, documents, dead, dimension) VALUES (?, ?, ?, ?, ?)",
-        (folder, rows, documents, dead, dimension),
-    )
-    return int(made.lastrowid or 0)
 
 
 def set_dead(connection: Connection, segment: int, dead: bytes) -> None:
@@ -813,79 +677,36 @@ def drop_segments(connection: Connection, ids: Sequence[int]) -> None:
     connection.execute(f"DELETE FROM segments WHERE id IN ({marks(ids)})", ids)
 
 
-def segment_facts(connection: Connection, segment: int) -> dict[int, Facts]:
-    """Facts of a segment's living documents, by their place in it."""
-    rows = connection.execute(
-        "SELECT place, path, tags, author, category, modified FROM documents WHERE segment = ?",
-        (segment,),
-    )
-    return {
-        place: Facts(path, frozenset(texts_of(tags)), author, category, modified)
-        for place, path, tags, author, category, modified in rows
-    }
-
-
-def segment_paths(
-    connection: Connection, ids: Sequence[int]
-) -> list[tuple[str, int, int, int]]:
-    """Path, key, segment and place of the living documents of some segments."""
-    return list(select(connection, _PLACE, "segment", ids))
-
-
-def document_places(
-    connection: Connection, paths: Sequence[str]
-) -> list[tuple[str, int, int, int]]:
-    """The same of some documents."""
-    return list(select(connection, _PLACE, "path", paths))
-
-
-def move_documents(
-    connection: Connection, moves: Iterable[tuple[int, int, int]]
-) -> None:
-    """Give documents their new (segment, place); the last of each triple is the document's key."""
-    connection.executemany(
-        "UPDATE documents SET segment = ?, place = ? WHERE id = ?", moves
-    )
-
-
 def pending_chunks(connection: Connection, facts: Mapping[str, Any]) -> int:
     """The number of passages without a vector; 0 for an index whose model makes none."""
     if "model" in facts and not facts.get("dimension"):
         return 0
-    row = connection.execute(f"SELECT total(d.chunks) {_WITHOUT_VECTORS}").fetchone()
+    row = connection.execute(f"SELECT total(d.chunks) {WITHOUT_VECTORS}").fetchone()
     return int(row[0])
 
 
-def pending_documents(connection: Connection) -> list[tuple[str, int, float, int]]:
-    """The documents without vectors: path, chunks, date, and how many links look for a name of theirs.
-
-    Links are counted by name and not resolved: this only decides who is embedded first.
-    """
-    rows = connection.execute(
-        f"SELECT d.id, d.path, d.chunks, d.modified {_WITHOUT_VECTORS}"
-    ).fetchall()
-    wanted = dict(connection.execute("SELECT name, count(*) FROM links GROUP BY name"))
-    linked: dict[int, int] = {}
-    for name, document in connection.execute("SELECT name, document FROM names"):
-        if name in wanted:
-            linked[document] = linked.get(document, 0) + wanted[name]
-    return [
-        (path, chunks, modified, linked.get(key, 0))
-        for key, path, chunks, modified in rows
-    ]
-
-
-# What it covers: all but where a document's rows are, which others know too.
+# The columns that a checksum covers: all but the place of a document's rows, which is stored elsewhere too.
 _SUMMED: Final = (
-    "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash, d.title, d.author,"
-    " d.category, d.modified, d.tags, d.aliases, d.keywords, d.description, d.warning, d.recipe"
-    " FROM documents d WHERE d.id",
-    "c.document, c.ordinal, c.type, c.language, c.start_line, c.end_line, c.header_path, c.content,"
-    " c.text_hash, c.names, c.parent FROM chunks c WHERE c.document",
-    "p.document, p.number, p.header_path, p.start_line, p.end_line, p.content FROM parents p"
-    " WHERE p.document",
-    "l.document, l.ordinal, l.type, l.target, l.anchor, l.name FROM links l WHERE l.document",
-    "n.document, n.name FROM names n WHERE n.document",
+    (
+        "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash, d.title,"
+        " d.author, d.category, d.modified, d.tags, d.aliases, d.keywords, d.description, d.warning,"
+        " d.recipe FROM documents d",
+        "d.id",
+    ),
+    (
+        "c.document, c.ordinal, c.type, c.language, c.start_line, c.end_line, c.header_path, c.content,"
+        " c.text_hash, c.names, c.parent FROM chunks c",
+        "c.document",
+    ),
+    (
+        "p.document, p.number, p.header_path, p.start_line, p.end_line, p.content FROM parents p",
+        "p.document",
+    ),
+    (
+        "l.document, l.ordinal, l.type, l.target, l.anchor, l.name FROM links l",
+        "l.document",
+    ),
+    ("n.document, n.name FROM names n", "n.document"),
 )
 
 
@@ -894,24 +715,23 @@ def sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
     rows: dict[int, list[bytes]] = {key: [] for key in documents}
     connection.text_factory = bytes
     try:
-        for number, table in enumerate(_SUMMED):
-            for some in portions(documents):
-                for key, *values in connection.execute(
-                    f"SELECT {table} IN ({marks(some)})", some
-                ):
-                    rows[key].append(repr((number, values)).encode())
+        for number, (what, column) in enumerate(_SUMMED):
+            for key, *values in select(connection, what, column, documents):
+                rows[key].append(repr((number, values)).encode())
     finally:
         connection.text_factory = str
-    return {
-        key: hashlib.blake2b(b"".join(sorted(own)), digest_size=16).digest()
-        for key, own in rows.items()
-    }
+    found = {}
+    for key, own in rows.items():
+        found[key] = hashlib.blake2b(b"".join(sorted(own)), digest_size=16).digest()
+    return found
 
 
 def stored_sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
     return dict(select(connection, "d.id, d.sum FROM documents d", "d.id", documents))
 
 
-def set_sums(connection: Connection, documents: Sequence[int]) -> None:
-    rows = ((own, key) for key, own in sums(connection, documents).items())
+def set_sums(connection: Connection, paths: Sequence[str]) -> None:
+    """Record the checksums of documents as they are stored now."""
+    keys = [document.id for document in documents(connection, "d.path", paths)]
+    rows = [(own, key) for key, own in sums(connection, keys).items()]
     connection.executemany("UPDATE documents SET sum = ? WHERE id = ?", rows)

@@ -5,7 +5,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,53 +18,35 @@ from tamis.errors import (
     UsageError,
 )
 from tamis.index.embedded import database
-from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot, View
 from tamis.index.embedded.writer import Writer, open_for_writing
 from tamis.index.protocol import Capabilities, Layout
-from tamis.model import IndexState, iso_time
+from tamis.model import Facts, IndexState, iso_time
 
-_RACES: Final = 20  # how often a merge may pull segments away while we open them before we call it damage
+# A merge may remove segments this many times while they are opened; then it is damage.
+_RACES: Final = 20
 _MOST_IDLE: Final = 8  # connections kept for the next searches
 
 
-@dataclass(frozen=True, slots=True)
-class _Edition:
-    """Which file index.db is. One that is read without locks is another when it was written."""
-
-    number: tuple[int, int]
-    unlocked: tuple[int, int] | None = None
+# The file that index.db is, by device and number; for one that is read without locks, also its time
+# and size. None: there is none.
+_Edition = tuple[int, ...] | None
 
 
-def _edition(file: Path) -> _Edition | None:
+def _edition(file: Path) -> _Edition:
     try:
         status = file.stat()
     except FileNotFoundError:
         return None
     number = (status.st_dev, status.st_ino)
-    is_locked = not database.is_frozen(file.parent)
-    return (
-        _Edition(number)
-        if is_locked
-        else _Edition(number, (status.st_mtime_ns, status.st_size))
-    )
-
-
-@contextmanager
-def _damage_told(view: View) -> Iterator[None]:
-    """Where working with what was read fails, look whether it is what was written: if not, that is why."""
-    try:
-        yield
-    except (LookupError, ValueError, ArithmeticError, MemoryError):
-        for segment in view.segments:
-            with suppress(FileNotFoundError):  # merged away meanwhile
-                segment.check_sums()
-        raise
+    if database.is_frozen(file.parent):
+        return (*number, status.st_mtime_ns, status.st_size)
+    return number
 
 
 def check_owner(root: Path, directory: Path, facts: Mapping[str, Any]) -> None:
-    """Refuse the index of another root. One inside its root moves with it and belongs there."""
+    """Refuse the index of another root. An index inside its root moves with it and belongs there."""
     if directory.parent != root and facts.get("root", str(root)) != str(root):
         raise IndexMismatch(
             f"the index in {directory} belongs to {facts['root']}",
@@ -85,31 +66,39 @@ class Reader:
         self.directory = directory
         self._lock = threading.Lock()
         self._view: View | None = None
-        self._idle: list[tuple[database.Connection, _Edition | None]] = []
+        self._idle: list[tuple[database.Connection, _Edition]] = []
         self._closed = False
 
     @contextmanager
     def snapshot(self) -> Iterator[EmbeddedSnapshot]:
-        """The newest generation, held still until the block ends."""
-        connection, file = self._take()
+        """Open the newest generation, which does not change until the block ends."""
+        connection, edition = self._take()
         try:
             with database.database_faults(self.directory):
                 view = self._begin(connection)
                 try:
-                    with _damage_told(view):
-                        yield EmbeddedSnapshot(view, connection)
+                    yield EmbeddedSnapshot(view, connection)
+                except (LookupError, ValueError, ArithmeticError, MemoryError):
+                    # Perhaps the bytes that were read are not as they were written.
+                    for segment in view.segments:
+                        with suppress(FileNotFoundError):  # merged away meanwhile
+                            segment.check_sums()
+                    raise
                 finally:
                     connection.execute("COMMIT")
-            self._check_still(file)
+            self._check_unchanged(edition)
         finally:
-            self._give_back(connection, file)
+            self._give_back(connection, edition)
 
-    def _check_still(self, file: _Edition | None) -> None:
-        """What is read without locks must not have been written meanwhile."""
-        now = _edition(self.directory / "index.db")
-        if now and file and file.unlocked and now != file:
+    def _check_unchanged(self, edition: _Edition) -> None:
+        """Refuse an answer from an index that was written while it was read without locks."""
+        is_unlocked = edition is not None and len(edition) > 2
+        if is_unlocked and self._edition() not in (None, edition):
             what = f"the index in {self.directory} was written while it was read, and may only be read here"
             raise StorageFault(what, hint="ask again")
+
+    def _edition(self) -> _Edition:
+        return _edition(self.directory / "index.db")
 
     @property
     def place(self) -> Path:
@@ -142,16 +131,16 @@ class Reader:
         return database.facts_of(self.directory)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes on disk, by part. Files that a writer deletes meanwhile do not count."""
+        """Count bytes on disk, by part. Files that a writer deletes meanwhile do not count."""
         found = {"database": 0, "segments": 0, "concepts": 0, "other": 0}
         for place, _, names in os.walk(self.directory):
-            top = Path(place).relative_to(self.directory).parts[:1]
+            inside = os.path.relpath(place, self.directory)
             for name in names:
-                part = "other"
-                if top in (("segments",), ("concepts",)):
-                    part = top[0]
-                elif not top and name.startswith("index.db"):
+                part = inside.split(os.sep)[0]
+                if inside == os.curdir and name.startswith("index.db"):
                     part = "database"
+                if part not in found:
+                    part = "other"
                 with suppress(FileNotFoundError):
                     found[part] += os.stat(os.path.join(place, name)).st_size
         return found
@@ -182,37 +171,34 @@ class Reader:
         for connection, _ in idle:
             connection.close()
 
-    def _take(self) -> tuple[database.Connection, _Edition | None]:
-        """A connection for one snapshot; a new one when none is idle or index.db itself was replaced.
+    def _take(self) -> tuple[database.Connection, _Edition]:
+        """Take an idle connection, or open one if there is none or index.db was replaced.
 
         While the old file is open its number cannot be given to another, so the comparison is safe.
         """
-        file = _edition(self.directory / "index.db")
+        edition = self._edition()
         with self._lock:
             if self._closed:
                 raise UsageError("the corpus is closed", hint="open it again")
-            known = self._idle.pop() if self._idle else None
-        if known is not None and file in (None, known[1]):
-            return known
-        if known is not None:
-            known[0].close()
-        return database.open_reader(self.directory), file
+            idle = self._idle.pop() if self._idle else None
+        if idle is not None:
+            if edition in (None, idle[1]):
+                return idle
+            idle[0].close()
+        return database.open_reader(self.directory), edition
 
-    def _give_back(
-        self, connection: database.Connection, file: _Edition | None
-    ) -> None:
+    def _give_back(self, connection: database.Connection, edition: _Edition) -> None:
         with self._lock:
-            keep = not self._closed and len(self._idle) < _MOST_IDLE
-            if keep:
-                self._idle.append((connection, file))
-        if not keep:
-            connection.close()
+            if not self._closed and len(self._idle) < _MOST_IDLE:
+                self._idle.append((connection, edition))
+                return
+        connection.close()
 
     def _begin(self, connection: database.Connection) -> View:
         """Start a reading transaction and open its generation's segments.
 
-        A writer may merge segments away between our look at the list and our opening of the
-        files; then there is a newer generation, and we look again.
+        A writer may merge segments away between the transaction and the opening of their files; then
+        there is a newer generation, so try again.
         """
         for _ in range(_RACES):
             connection.execute("BEGIN")
@@ -224,9 +210,7 @@ class Reader:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("ROLLBACK")
-        if (
-            not self.exists()
-        ):  # the whole folder was moved away while its database is open
+        if not self.exists():  # the whole folder was moved while its database is open
             raise database.missing(self.directory) from lost
         raise IndexDamaged(self.directory, f"{lost.filename} is missing") from lost
 
@@ -240,42 +224,38 @@ class Reader:
             return self._view
 
     def _load(self, connection: database.Connection, facts: Mapping[str, Any]) -> View:
-        """Open a generation with what an earlier one has open already.
+        """Open a generation, with the segments and facts that an earlier one has open already.
 
-        Only an earlier one: a thread that began before another may come here after it, and what
-        was read of a later generation knows nothing of documents that are gone by then. Segments
-        are known by their folders, whose names are never used again (their keys are).
+        Only an earlier one: a thread with an older transaction may come here after one with a newer,
+        and a later generation does not know the documents that it removed. Segments are compared by
+        folder, whose names are never used again, as their keys are.
         """
-        documents, chunks = database.count(connection)
+        (documents, chunks) = connection.execute(
+            "SELECT count(*), total(chunks) FROM documents WHERE chunks > 0"
+        ).fetchone()
         state = IndexState(
             facts["generation"],
             documents,
-            chunks,
+            int(chunks),
             facts["pending"],
             iso_time(facts["built_at"]),
             database.pending_chunks(connection, facts),
         )
-        view = self._view
-        earlier = view if view and view.state.generation <= state.generation else None
-        before = (
-            {segment.record.folder: segment for segment in earlier.segments}
-            if earlier
-            else {}
-        )
-        records = database.segments(connection)
-        segments = tuple(
-            self._open(record, before.get(record.folder)) for record in records
-        )
-        kept = {
-            record.folder: earlier.documents[record.folder]
-            for record in records
-            if earlier
-            and record.folder in earlier.documents
-            and before[record.folder].record.revision == record.revision
-        }
-        return View(state, facts, segments, kept, {})
-
-    def _open(self, record: SegmentRecord, known: Segment | None) -> Segment:
-        if known is not None and known.record.revision == record.revision:
-            return known if known.record == record else known.with_record(record)
-        return Segment(self.directory, record)
+        earlier = self._view
+        if earlier is None or earlier.state.generation > state.generation:
+            earlier = View(state, facts, (), {})
+        before = {segment.record.folder: segment for segment in earlier.segments}
+        segments = []
+        known: dict[str, dict[int, Facts]] = {}
+        for record in database.segments(connection):
+            folder = record.folder
+            segment = before.get(folder)
+            if segment is None or segment.record.revision != record.revision:
+                segment = Segment(self.directory, record)
+            else:
+                if segment.record != record:
+                    segment = segment.with_record(record)
+                if folder in earlier.documents:
+                    known[folder] = earlier.documents[folder]
+            segments.append(segment)
+        return View(state, facts, tuple(segments), known)

@@ -115,8 +115,8 @@ class Segment:
         self.directory = directory
         self.record = record
         self.rows = self._map("rows")
-        self.words = words.WordIndex(self._map("words"))
-        self.code = words.WordIndex(self._map("code"))
+        self.words = self._map("words")
+        self.code = self._map("code")
         self.vectors = self._map("vectors")
         self._masks: dict[Filter, Mask] = {}
 

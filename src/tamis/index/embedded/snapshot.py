@@ -13,36 +13,15 @@ from numpy.typing import NDArray
 
 from tamis.errors import IndexDamaged
 from tamis.index.embedded import database, vectors, words
-from tamis.index.embedded.concepts import Vocabulary, most_common, open_vocabulary
-from tamis.index.embedded.database import DocumentRecord, StoredLinks
+from tamis.index.embedded.database import DocumentRecord, Records, texts_of
 from tamis.index.embedded.segment import Mask, Segment, dead_documents
-from tamis.index.embedded.words import WordIndex
-from tamis.index.links import Called, degrees, each_once, edges
-from tamis.index.protocol import (
-    EVENLY,
-    Allowed,
-    Concept,
-    Edge,
-    Hit,
-    LaneAsk,
-    Prepared,
-)
-from tamis.model import (
-    Facts,
-    FileState,
-    IndexState,
-    Lane,
-    Parent,
-    Passage,
-    Skipped,
-    Stamps,
-)
+from tamis.index.links import LinkCache, degrees, each_once, edges_of
+from tamis.index.protocol import Allowed, Concept, Edge, Hit, LaneAsk, Prepared
+from tamis.model import Facts, IndexState, Lane, Parent, Passage
 from tamis.query.filters import EVERYTHING, Filter, allows
 
 _CACHED_FILTERS: Final = 32
 _THREADS: Final = 8  # for the lanes of several searches; they start when first needed
-# Documents, and names, whose links are cached with the rows of a filter.
-_REMEMBERED: Final = 4_096
 
 
 class _Pool:
@@ -69,9 +48,8 @@ class View:
     segments: tuple[Segment, ...]
     # Facts of documents by segment folder and place, read when a filter first asks.
     documents: dict[str, dict[int, Facts]]
-    allowed: dict[Filter, Allowed]
-    # Vocabularies by name, opened when first asked.
-    vocabulary: dict[str, Vocabulary | None] = field(default_factory=dict)
+    allowed: dict[Filter, Allowed] = field(default_factory=dict)
+    vocabulary: dict[str, Any] = field(default_factory=dict)  # of query expansion
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +57,17 @@ class Rows:
     """The allowed rows of each segment (None: all), with caches of what was computed for them."""
 
     masks: tuple[Mask | None, ...]
-    edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
-    called: Called = field(default_factory=dict)
-    # Terms that are frequent among these rows, by the bounds that were asked for.
-    common: dict[tuple[int, int], Mask] = field(default_factory=dict)
+    links: LinkCache = field(default_factory=LinkCache)
+    common: dict[tuple[int, int], Mask] = field(default_factory=dict)  # of expansion
 
 
-class EmbeddedSnapshot:
+class EmbeddedSnapshot(Records):
     """A view with the transaction that keeps the texts at the same generation."""
 
     def __init__(self, view: View, connection: database.Connection) -> None:
+        super().__init__(connection)
         self.view = view
-        self.connection = connection
-        self._number = {
-            segment.record.id: at for at, segment in enumerate(view.segments)
-        }
+        self._number = {each.record.id: at for at, each in enumerate(view.segments)}
 
     @property
     def state(self) -> IndexState:
@@ -107,14 +81,91 @@ class EmbeddedSnapshot:
     def segments(self) -> int:
         return len(self.view.segments)
 
+    # --- Documents and their facts ----------------------------------------------
+
+    def facts(self) -> Iterator[Facts]:
+        """Yield the facts of every living document."""
+        for segment in self.view.segments:
+            dead = dead_documents(segment.record)
+            for place, facts in self._facts(segment).items():
+                if not dead[place]:
+                    yield facts
+
+    def _facts(self, segment: Segment) -> dict[int, Facts]:
+        """Return the facts of a segment's documents by place, cached with the view."""
+        cache, folder = self.view.documents, segment.record.folder
+        if folder not in cache:
+            found = {}
+            columns = "place, path, tags, author, category, modified"
+            for place, path, tags, *others in self.connection.execute(
+                f"SELECT {columns} FROM documents WHERE segment = ?",
+                [segment.record.id],
+            ):
+                found[place] = Facts(path, frozenset(texts_of(tags)), *others)
+            cache[folder] = found
+        return cache[folder]
+
+    def documents(self, filter: Filter) -> list[str]:
+        allowed = [each for each in self.facts() if allows(filter, each, "", None)]
+        return sorted(facts.path for facts in allowed)
+
+    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
+        for segment, mask in self._masked(allowed):
+            known = self._facts(segment)
+            for place in np.unique(segment.places(mask)).tolist():
+                yield known[place]
+
+    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
+        types: Counter[str] = Counter()
+        languages: Counter[str] = Counter()
+        for segment, mask in self._masked(allowed):
+            types.update(segment.documents_by("type", mask))
+            languages.update(segment.documents_by("language", mask))
+        return types, languages
+
+    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        return {each.path: each.aliases for each in self.documents_at(paths)}
+
+    def warnings(self) -> dict[str, str]:
+        wanted = "warning != '' ORDER BY path"
+        query = f"SELECT path, warning FROM documents WHERE {wanted}"
+        return dict(self.connection.execute(query))
+
+    def prepared(self) -> Iterator[Prepared]:
+        states = self.file_states()
+        for path in sorted(states):
+            document = self.document(path)
+            places = [(path, chunk.ordinal) for chunk in document.chunks]
+            yield Prepared(document, states[path], self.vectors(places))
+
+    # --- Allowed rows -----------------------------------------------------------
+
     def allow(self, filter: Filter) -> Allowed:
-        known = self.view.allowed.get(filter)
+        cache = self.view.allowed
+        known = cache.get(filter)
         if known is None:
-            if len(self.view.allowed) >= _CACHED_FILTERS:
-                self.view.allowed.clear()
             masks = tuple(self._mask(each, filter) for each in self.view.segments)
-            known = self.view.allowed[filter] = self._counted(masks)
+            known = self._counted(masks)
+            if len(cache) >= _CACHED_FILTERS:
+                cache.clear()
+            cache[filter] = known
         return known
+
+    def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
+        living = segment.living()
+        if filter == EVERYTHING:
+            return living
+        mask = segment.mask(filter, self._facts(segment))
+        if living is None:
+            return mask
+        return mask & living
+
+    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+        masks = [np.zeros(segment.size, np.bool_) for segment in self.view.segments]
+        for document in self.documents_at(paths):
+            at, rows = self._rows_of(document, allowed)
+            masks[at][rows] = True
+        return replace(self._counted(tuple(masks)), late=allowed.late)
 
     def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
         """Count the passages and documents of allowed rows."""
@@ -131,143 +182,76 @@ class EmbeddedSnapshot:
             known = embedded / chunks
         return Allowed(Rows(masks), chunks, documents, known)
 
-    def _mask(self, segment: Segment, filter: Filter) -> Mask | None:
-        living = segment.living()
-        if filter == EVERYTHING:
-            return living
-        mask = segment.mask(filter, self._facts(segment))
-        if living is None:
-            return mask
-        return mask & living
+    def _masked(self, allowed: Allowed) -> Iterator[tuple[Segment, Mask | None]]:
+        """Pair each segment with its allowed rows."""
+        return zip(self.view.segments, allowed.rows.masks, strict=True)
 
-    def _facts(self, segment: Segment) -> dict[int, Facts]:
-        known, folder = self.view.documents, segment.record.folder
-        if folder not in known:
-            known[folder] = database.segment_facts(self.connection, segment.record.id)
-        return known[folder]
+    def keys(
+        self, paths: Sequence[str], allowed: Allowed
+    ) -> Mapping[str, Sequence[int]]:
+        found = {}
+        for document in self.documents_at(paths):
+            at, rows = self._rows_of(document, allowed)
+            if len(rows):
+                keys = self.view.segments[at].rows["chunk"]
+                found[document.path] = keys[rows].tolist()
+        return found
 
-    def documents(self, filter: Filter) -> list[str]:
-        allowed = [each for each in self.facts() if allows(filter, each, "", None)]
-        return sorted(facts.path for facts in allowed)
+    def _rows_of(
+        self, document: DocumentRecord, allowed: Allowed
+    ) -> tuple[int, NDArray[np.int64]]:
+        """Return the number of a document's segment, and its allowed rows there."""
+        at = self._number[document.segment]
+        starts = self.view.segments[at].starts
+        rows = np.arange(*starts[document.place : document.place + 2])
+        return at, words.masked(rows, allowed.rows.masks[at])
 
-    def facts(self) -> Iterator[Facts]:
-        """Yield the facts of every living document."""
-        for segment in self.view.segments:
-            dead = dead_documents(segment.record)
-            for place, facts in self._facts(segment).items():
-                if not dead[place]:
-                    yield facts
-
-    def file_states(self) -> dict[str, FileState]:
-        return database.file_states(self.connection)
-
-    def stamps(self, recipe: str) -> dict[str, Stamps]:
-        return database.stamps(self.connection, recipe)
-
-    def skipped(self) -> tuple[Skipped, ...]:
-        return database.skipped(self.connection)
-
-    def warnings(self) -> dict[str, str]:
-        return database.warnings(self.connection)
-
-    def prepared(self) -> Iterator[Prepared]:
-        states, warnings = self.file_states(), self.warnings()
-        everything = self.allow(EVERYTHING)
-        for path in sorted(states):
-            document = database.document_as_written(self.connection, path)
-            document = replace(document, warning=warnings.get(path, ""))
-            keys = self.keys([path], everything).get(path, ())
-            vectors = self.vectors([(path, ordinal) for ordinal in range(len(keys))])
-            yield Prepared(document, states[path], vectors)
-
-    def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
-        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
-            known = self._facts(segment)
-            for place in np.unique(segment.places(mask)).tolist():
-                yield known[place]
-
-    def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
-        types: Counter[str] = Counter()
-        languages: Counter[str] = Counter()
-        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
-            types.update(segment.documents_by("type", mask))
-            languages.update(segment.documents_by("language", mask))
-        return types, languages
-
-    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        documents = database.documents_at(self.connection, paths)
-        return {document.path: document.aliases for document in documents}
+    # --- Lanes ------------------------------------------------------------------
 
     def lanes(
         self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
     ) -> Mapping[Lane, Sequence[Hit]]:
         """Ask the last lane on this thread and the others beside it."""
         one = partial(self._lane, allowed=allowed, depth=depth)
-        pending = {ask.lane: _pool.threads.submit(one, ask) for ask in asks[:-1]}
-        last = {ask.lane: one(ask) for ask in asks[-1:]}
-        return {lane: future.result() for lane, future in pending.items()} | last
+        pending = [_pool.threads.submit(one, ask) for ask in asks[:-1]]
+        last = [one(ask) for ask in asks[-1:]]
+        found = [future.result() for future in pending] + last
+        return {ask.lane: hits for ask, hits in zip(asks, found, strict=True)}
 
-    def _lane(self, ask: LaneAsk, allowed: Allowed, depth: int) -> Sequence[Hit]:
-        if ask.vector is not None:
-            return self.meaning(ask.vector, allowed, depth)
-        if ask.lane == "words":
-            return self.words(ask.terms, allowed, depth, ask.weights)
-        return self.code(ask.terms, allowed, depth)
-
-    def meaning(
-        self, query: NDArray[np.float32], allowed: Allowed, depth: int
-    ) -> Sequence[Hit]:
+    def _lane(self, ask: LaneAsk, allowed: Allowed, depth: int) -> list[Hit]:
+        if ask.vector is None:
+            return self._ranked(ask, allowed, depth)
         nearest = vectors.nearest
         if allowed.late:
             nearest = vectors.nearest_then_masked
         hits: list[Hit] = []
-        for segment, mask in zip(self.view.segments, allowed.rows.masks, strict=True):
+        for segment, mask in self._masked(allowed):
             if segment.record.dimension:
-                hits += _hits(segment, *nearest(segment.vectors, query, mask, depth))
+                best = nearest(segment.vectors, ask.vector, mask, depth)
+                hits += _hits(segment, *best)
         return hits
 
-    def words(
-        self,
-        terms: Sequence[str],
-        allowed: Allowed,
-        depth: int,
-        weights: Mapping[str, float] = EVENLY,
-    ) -> Sequence[Hit]:
-        indexes = [segment.words for segment in self.view.segments]
-        return self._ranked(indexes, terms, allowed, depth, weights)
-
-    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
-        indexes = [segment.code for segment in self.view.segments]
-        return self._ranked(indexes, terms, allowed, depth, EVENLY)
-
-    def _ranked(
-        self,
-        indexes: Sequence[WordIndex],
-        terms: Sequence[str],
-        allowed: Allowed,
-        depth: int,
-        weights: Mapping[str, float],
-    ) -> Sequence[Hit]:
+    def _ranked(self, ask: LaneAsk, allowed: Allowed, depth: int) -> list[Hit]:
         """Count terms over the allowed rows of all segments, then score those of each."""
-        stored = [words.stored(term) for term in terms]
-        counts = [0] * len(terms)
+        stored = [words.stored(term) for term in ask.terms]
+        counts = [0] * len(stored)
         found = []
-        for index, mask in zip(indexes, allowed.rows.masks, strict=True):
-            postings = [index.postings(term, mask) for term in stored]
-            found.append(postings)
+        for segment, mask in self._masked(allowed):
+            arrays = getattr(segment, ask.lane)
+            postings = [words.postings(arrays, term, mask) for term in stored]
             for at, (rows, _) in enumerate(postings):
                 counts[at] += len(rows)
-        factors = []
-        for term, count in zip(terms, counts, strict=True):
-            rarity = words.rarity(allowed.chunks, count)
-            factors.append(rarity * weights.get(term, 1.0))
-        hits: list[Hit] = []
-        for at, segment in enumerate(self.view.segments):
-            postings, late_mask = found[at], None
             if allowed.late:
-                postings = [indexes[at].postings(term, None) for term in stored]
-                late_mask = allowed.rows.masks[at]
-            best = words.rank(segment.size, postings, factors, depth, late_mask)
+                postings = [words.postings(arrays, term, None) for term in stored]
+            found.append(postings)
+        factors = []
+        for term, count in zip(ask.terms, counts, strict=True):
+            rarity = words.rarity(allowed.chunks, count)
+            factors.append(rarity * ask.weights.get(term, 1.0))
+        hits: list[Hit] = []
+        for at, (segment, mask) in enumerate(self._masked(allowed)):
+            late_mask = mask if allowed.late else None
+            best = words.rank(segment.size, found[at], factors, depth, late_mask)
             hits += _hits(segment, *best)
         return hits
 
@@ -279,45 +263,24 @@ class EmbeddedSnapshot:
         floor: int,
         most: int,
     ) -> Sequence[Concept] | None:
-        vocabulary = self.vocabulary()
-        if vocabulary is None or floor < vocabulary.floor:
-            return None
-        rows: Rows = allowed.rows
-        if (floor, most) not in rows.common:
-            counts = vocabulary.frequencies(rows.masks)
-            rows.common[floor, most] = most_common(counts, floor, most)
-        return vocabulary.nearest(query, rows.common[floor, most], depth)
+        # Only query expansion needs this module, and it is off by default.
+        from tamis.index.embedded.concepts import nearest_terms
 
-    def vocabulary(self) -> Vocabulary | None:
-        """The concept vocabulary, if there is one that knows every segment."""
-        opened, name = self.view.vocabulary, str(self.view.facts.get("concepts", ""))
-        if name not in opened:
-            fingerprint = str(self.view.facts.get("fingerprint", ""))
-            opened[name] = open_vocabulary(name, self.view.segments, fingerprint)
-        return opened[name]
+        return nearest_terms(self.view, query, allowed.rows, depth, floor, most)
+
+    # --- Links ------------------------------------------------------------------
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
-        return each_once(paths, self._touching(paths, allowed))
+        return each_once(self._edges_of(paths, allowed))
 
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
-        return degrees(self._touching(paths, allowed))
+        return degrees(self._edges_of(paths, allowed))
 
-    def _touching(
+    def _edges_of(
         self, paths: Sequence[str], allowed: Allowed
     ) -> dict[str, tuple[Edge, ...]]:
-        """The links from and to documents; cached with the allowed rows while that stays small."""
-        rows: Rows = allowed.rows
-        found = {path: rows.edges[path] for path in paths if path in rows.edges}
-        new = [path for path in paths if path not in found]
-        if new:
-            library = StoredLinks(self.connection)
-            called = dict(rows.called)
-            found |= edges(library, new, partial(self._is_allowed, allowed), called)
-            if len(rows.edges) < _REMEMBERED:
-                rows.edges.update(found)
-            if len(rows.called) < _REMEMBERED:
-                rows.called.update(called)
-        return found
+        is_allowed = partial(self._is_allowed, allowed)
+        return edges_of(self, paths, is_allowed, allowed.rows.links)
 
     def _is_allowed(
         self, allowed: Allowed, document: DocumentRecord, ordinal: int | None
@@ -332,30 +295,7 @@ class EmbeddedSnapshot:
             return bool(start < end)
         return bool(mask[start:end].any())
 
-    def keys(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> Mapping[str, Sequence[int]]:
-        found: dict[str, Sequence[int]] = {}
-        for path, at, rows in self._rows_of(paths, allowed):
-            if len(rows):
-                found[path] = self.view.segments[at].rows["chunk"][rows].tolist()
-        return found
-
-    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
-        masks = [np.zeros(segment.size, np.bool_) for segment in self.view.segments]
-        for _, at, rows in self._rows_of(paths, allowed):
-            masks[at][rows] = True
-        return replace(self._counted(tuple(masks)), late=allowed.late)
-
-    def _rows_of(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
-        """Yield path, number of the segment, and allowed rows of documents."""
-        for document in database.documents_at(self.connection, paths):
-            at = self._number[document.segment]
-            segment, mask = self.view.segments[at], allowed.rows.masks[at]
-            rows = np.arange(*segment.starts[document.place : document.place + 2])
-            yield document.path, at, words.masked(rows, mask)
+    # --- Passages ---------------------------------------------------------------
 
     def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
         segments = self.view.segments
@@ -376,22 +316,21 @@ class EmbeddedSnapshot:
         counts = [0] * len(terms)
         has = np.zeros((len(terms), len(places)), np.bool_)
         stored = [words.stored(term) for term in terms]
-        for at, segment in enumerate(self.view.segments):
-            mask = allowed.rows.masks[at]
+        for at, (segment, mask) in enumerate(self._masked(allowed)):
             own = [number for number, (of, _) in enumerate(places) if of == at]
             rows = np.array([places[number][1] for number in own], np.int64)
             for number, term in enumerate(stored):
-                with_term, _ = segment.words.postings(term, mask)
+                with_term, _ = words.postings(segment.words, term, mask)
                 counts[number] += len(with_term)
                 has[number, own] = _are_in(rows, with_term)
         rarities = [words.rarity(allowed.chunks, count) for count in counts]
         return words.coverage(has, rarities)
 
     def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
-        """The number of the segment and the row of each passage."""
+        """Return the number of the segment and the row of each passage."""
         paths = sorted({path for path, _ in positions})
-        first: dict[str, tuple[int, int]] = {}
-        for document in database.documents_at(self.connection, paths):
+        first = {}
+        for document in self.documents_at(paths):
             at = self._number[document.segment]
             row = int(self.view.segments[at].starts[document.place])
             first[document.path] = (at, row)
@@ -401,16 +340,34 @@ class EmbeddedSnapshot:
             places.append((at, row + ordinal))
         return places
 
-    def parents(
-        self, wanted: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Parent]:
-        return database.parents(self.connection, wanted)
-
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
-        found = database.passages(self.connection, keys)
+        columns = (
+            "c.id, d.path, c.ordinal, c.content, c.text_hash, c.header_path, c.start_line, c.end_line,"
+            " c.type, c.language, d.modified, d.tags, c.names, c.parent, d.title"
+        )
+        tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
+        found = {}
+        for row in database.select(self.connection, tables, "c.id", keys):
+            key, *shown, tags, names, parent, title = row
+            rest = [texts_of(tags), texts_of(names), parent, title]
+            found[key] = Passage(*shown, *rest)
         if len(found) < len(set(keys)):
             directory = self.view.segments[0].directory
             raise IndexDamaged(directory, "passages without a text")
+        return found
+
+    def parents(
+        self, wanted: Sequence[tuple[str, int]]
+    ) -> Mapping[tuple[str, int], Parent]:
+        found = {}
+        for path, number in wanted:
+            rows = self.connection.execute(
+                "SELECT p.content, p.header_path, p.start_line, p.end_line FROM parents p"
+                " JOIN documents d ON d.id = p.document WHERE d.path = ? AND p.number = ?",
+                (path, number),
+            )
+            for row in rows:
+                found[path, number] = Parent(*row)
         return found
 
 

@@ -11,15 +11,14 @@ full score is a sum over one row alone, never a matrix product, whose last bits 
 the rows beside it.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import simsimd
 from numpy.typing import NDArray
 
-from tamis.index.embedded.words import Rows, Scores, best
-
-Array = NDArray[Any]
+from tamis.index.embedded.arrays import Array, Arrays
+from tamis.index.embedded.words import Mask, Rows, Scores, best
 
 # Rounding in float32 residuals and scales, and unit vectors that are a little longer than one.
 _SLACK: Final = 1e-5
@@ -28,70 +27,65 @@ _SPARSE: Final = 0.35
 
 
 def encode(vectors: NDArray[np.float32]) -> dict[str, Array]:
-    """The arrays of a vector file."""
+    """Make the arrays of a vector file."""
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     scale = (np.where(largest > 0, largest, 1.0) / 127.0).astype(np.float32)
     codes = np.rint(vectors / scale[:, np.newaxis]).astype(np.int8)
-    rest = vectors.astype(np.float64) - codes * scale.astype(np.float64)[:, np.newaxis]
-    residual = np.sqrt((rest * rest).sum(axis=1)).astype(np.float32)
-    return {"full": vectors, "codes": codes, "scale": scale, "residual": residual}
+    exact = scale.astype(np.float64)[:, np.newaxis]
+    residual = _lengths(vectors.astype(np.float64) - codes * exact)
+    return {
+        "full": vectors,
+        "codes": codes,
+        "scale": scale,
+        "residual": residual.astype(np.float32),
+    }
+
+
+def _lengths(rows: Scores) -> Scores:
+    lengths: Scores = np.sqrt((rows * rows).sum(axis=-1))
+    return lengths
 
 
 def nearest(
-    arrays: dict[str, Array],
-    query: NDArray[np.float32],
-    mask: NDArray[np.bool_] | None,
-    depth: int,
+    arrays: Arrays, query: NDArray[np.float32], mask: Mask | None, depth: int
 ) -> tuple[Rows, Scores]:
-    """The `depth` allowed rows nearest to the query, with their scores; rows ascend."""
-    rows, codes, scale = _allowed(arrays, mask)
+    """Find the `depth` allowed rows nearest to the query, with their scores; rows ascend."""
+    rows = None
+    codes, scale = arrays["codes"], arrays["scale"]
+    if mask is not None and mask.sum() <= _SPARSE * len(mask):
+        rows = np.flatnonzero(mask)
+        codes, scale = codes[rows], scale[rows]
+        mask = None
     if not len(codes):
         return np.empty(0, np.int64), np.empty(0)
-    near = _possible(
-        codes,
-        scale,
-        float(arrays["residual"].max()),
-        query,
-        mask if rows is None else None,
-        depth,
-    )
-    chosen = near if rows is None else rows[near]
+    worst = float(arrays["residual"].max())
+    chosen = _possible(codes, scale, worst, query, mask, depth)
+    if rows is not None:
+        chosen = rows[chosen]
     return best(chosen, score(arrays["full"], chosen, query), depth)
 
 
 def nearest_then_masked(
-    arrays: dict[str, Array],
-    query: NDArray[np.float32],
-    mask: NDArray[np.bool_] | None,
-    depth: int,
+    arrays: Arrays, query: NDArray[np.float32], mask: Mask | None, depth: int
 ) -> tuple[Rows, Scores]:
-    """The same, by scanning all rows and dropping the others afterwards, deeper until enough is left."""
+    """Find the same rows by scanning all and dropping the others, deeper until enough are left."""
     size = len(arrays["codes"])
     reach = 2 * depth
     while True:
         rows, scores = nearest(arrays, query, None, reach)
-        kept = np.ones(len(rows), np.bool_) if mask is None else mask[rows]
+        kept = np.ones(len(rows), np.bool_)
+        if mask is not None:
+            kept = mask[rows]
         if int(kept.sum()) >= depth or reach >= size:
             return best(rows[kept], scores[kept], depth)
         reach *= 4
 
 
 def score(full: NDArray[np.float32], rows: Rows, query: NDArray[np.float32]) -> Scores:
-    """The scores of some rows, each computed by itself."""
-    scores: Scores = (full[rows].astype(np.float64) * query.astype(np.float64)).sum(
-        axis=1
-    )
+    """Compute the score of each row by itself."""
+    products = full[rows].astype(np.float64) * query.astype(np.float64)
+    scores: Scores = products.sum(axis=1)
     return scores
-
-
-def _allowed(
-    arrays: dict[str, Array], mask: NDArray[np.bool_] | None
-) -> tuple[Rows | None, Array, Array]:
-    codes, scale = arrays["codes"], arrays["scale"]
-    if mask is None or mask.sum() > _SPARSE * len(mask):
-        return None, codes, scale
-    rows = np.flatnonzero(mask)
-    return rows, codes[rows], scale[rows]
 
 
 def _possible(
@@ -99,28 +93,30 @@ def _possible(
     scale: Array,
     worst_residual: float,
     query: NDArray[np.float32],
-    mask: NDArray[np.bool_] | None,
+    mask: Mask | None,
     depth: int,
 ) -> Rows:
-    """The rows that the bound cannot rule out."""
+    """Return the rows that the bound cannot rule out."""
     query_scale = float(np.abs(query).max()) / 127.0 or 1.0
     query_codes = np.rint(query / query_scale).astype(np.int8)
-    rest = query.astype(np.float64) - query_codes * query_scale
-    query_rest = float(np.sqrt((rest * rest).sum()))
-    query_norm = float(np.sqrt((query.astype(np.float64) ** 2).sum()))
-    error = worst_residual * query_norm + (1.0 + worst_residual) * query_rest + _SLACK
+    exact = query.astype(np.float64)
+    query_rest = float(_lengths(exact - query_codes * query_scale))
+    query_length = float(_lengths(exact))
+    by_rows = worst_residual * query_length
+    by_query = (1.0 + worst_residual) * query_rest
+    error = by_rows + by_query + _SLACK
     estimate = dot_products(query_codes, codes) * (scale * query_scale)
     if mask is not None:
         estimate[~mask] = -np.inf
     if len(estimate) <= depth:
         return np.flatnonzero(np.isfinite(estimate))
-    edge = np.partition(estimate, len(estimate) - depth)[len(estimate) - depth]
+    place = len(estimate) - depth
+    edge = np.partition(estimate, place)[place]
     return np.flatnonzero(estimate >= max(edge - 2 * error, -3.0))
 
 
 def dot_products(query: NDArray[np.int8], codes: NDArray[np.int8]) -> Scores:
-    """Whole numbers, exact whatever computes them."""
-    products: Scores = np.asarray(
-        simsimd.cdist(query[np.newaxis], codes, metric="dot")
-    )[0]
-    return products
+    """Compute whole numbers, which are exact on every machine."""
+    products = simsimd.cdist(query[np.newaxis], codes, metric="dot")
+    found: Scores = np.asarray(products)[0]
+    return found

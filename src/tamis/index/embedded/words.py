@@ -1,4 +1,4 @@
-"""BM25F whose scores do not depend on what a filter keeps out: the words lane and the code lane.
+"""BM25F for the words lane and the code lane; a score does not depend on passages that a filter excludes.
 
 The textbook formula ties a score to the corpus in three places. Average field lengths become
 constants; with them a posting's weight is fixed when it is written,
@@ -9,52 +9,53 @@ constants; with them a posting's weight is fixed when it is written,
 and a search multiplies it by ln(1 + (N - n + 0.5) / (n + 0.5)), where N counts the allowed rows
 and n the allowed rows with the term. So filtering equals never having indexed, exactly.
 
-Terms lie sorted in one block of bytes; a term's postings are a run of ascending rows with their
+Terms are sorted in one block of bytes; the postings of a term are a run of ascending rows with their
 weights.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.index.embedded.arrays import Array, Arrays
 from tamis.text.words import TermNumbers
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
+Mask = NDArray[np.bool_]  # of rows; None instead of a mask allows all
 
 
 def best(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
-    """The `depth` best rows, which ascend.
+    """Return the `depth` best of ascending rows.
 
     Rows of a segment are in the order of path and position, so of equal scores at the edge the
-    earlier rows stay: the tie rule, without a look at any path.
+    earlier rows stay: the rule for ties, without comparing paths.
     """
     if len(rows) <= depth:
         return rows, scores
-    edge = np.partition(scores, len(scores) - depth)[len(scores) - depth]
-    above = scores > edge
-    level = np.flatnonzero(scores == edge)[: depth - int(above.sum())]
-    above[level] = True
-    return rows[above], scores[above]
+    place = len(scores) - depth
+    edge = np.partition(scores, place)[place]
+    chosen = scores > edge
+    level = np.flatnonzero(scores == edge)
+    chosen[level[: depth - int(chosen.sum())]] = True
+    return rows[chosen], scores[chosen]
 
 
-def masked(rows: NDArray[Any], mask: NDArray[np.bool_] | None) -> NDArray[Any]:
+def masked(rows: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
     if mask is not None:
         rows = rows[mask[rows]]
     return rows
 
 
 def stored(term: str) -> bytes:
-    """A term as it is stored; text of files may hold single surrogates."""
+    """Encode a term as it is stored; text of files may hold single surrogates."""
     return term.encode("utf-8", "surrogatepass")
 
-
-Array = NDArray[Any]
 
 # k1 and b as usual for pages: b = 0.75 beat 0.4 on nearly all long-document sets.
 K1: Final = 1.5
@@ -69,7 +70,7 @@ CODE_FIELDS: Final = {"symbols": 4.0, "path": 12.0, "code": 150.0}
 
 
 class Postings:
-    """Collects the terms of rows and makes a segment's arrays of a lane of them."""
+    """Collects the terms of rows, and makes a segment's arrays of a lane from them."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class Postings:
         self.runs: list[tuple[int, int, int]] = []  # row, field, length
 
     def read(self, field: str, text: str) -> tuple[int, list[int]]:
-        """A field's terms, to be added to any number of rows."""
+        """Read the terms of a field, to be added to any number of rows."""
         return self.fields[field], self.numbers.of(text)
 
     def add(self, row: int, field: int, terms: Sequence[int]) -> None:
@@ -94,45 +95,39 @@ class Postings:
             self.runs.append((row, field, len(terms)))
 
     def arrays(self) -> dict[str, Array]:
+        """Fold the fields of each term and row into one weight; sort by term, then row."""
         names = [stored(name) for name in self.numbers.names]
         order = sorted(range(len(names)), key=names.__getitem__)
         place = np.empty(len(names), np.int64)
         place[order] = np.arange(len(names))
-        term, row, weight = self._weigh(place)
-        return pack([names[number] for number in order], term, row, weight)
+        terms = place[np.array(self.terms, np.int64)]
 
-    def _weigh(self, place: NDArray[np.int64]) -> tuple[Array, Array, Array]:
-        """Fold the fields of each (term, row) into one weight; sorted by term, then row."""
-        runs = np.array(self.runs, np.int64).reshape(-1, 3)
-        lengths = runs[:, 2]
-        terms = np.empty(0, np.int64)
-        if self.terms:
-            terms = place[np.array(self.terms, np.int64)]
-        rows = np.repeat(runs[:, 0], lengths)
-        fields = np.repeat(runs[:, 1], lengths)
-        by_length = 1.0 - B + B * lengths / self.usual[runs[:, 1]]
-        once = self.boosts[runs[:, 1]] / by_length
-        span = int(runs[:, 0].max(initial=0)) + 1
-        occurrences = (terms * span + rows) * len(self.fields) + fields
+        row, field, length = np.array(self.runs, np.int64).reshape(-1, 3).T
+        by_length = 1.0 - B + B * length / self.usual[field]
+        size = int(row.max(initial=0)) + 1
+        once = np.zeros((size, len(self.fields)))  # the weight of one occurrence
+        once[row, field] = self.boosts[field] / by_length
+
+        rows = np.repeat(row, length)
+        occurrences = (terms * size + rows) * len(self.fields)
+        occurrences += np.repeat(field, length)
         keys, counts = np.unique(occurrences, return_counts=True)
-        by_field = np.zeros((span, len(self.fields)))
-        by_field[runs[:, 0], runs[:, 1]] = once
         pairs, field = np.divmod(keys, len(self.fields))
-        weights = counts * by_field[pairs % span, field]
+        weights = counts * once[pairs % size, field]
         starts = np.flatnonzero(np.diff(pairs, prepend=-1))
         folded = np.empty(0)
         if len(starts):
             folded = np.add.reduceat(weights, starts)
-        term, row = np.divmod(pairs[starts], span)
+        term, row = np.divmod(pairs[starts], size)
         kept = folded > 0  # a field whose boost is 0 leaves no posting
-        term, row, folded = term[kept], row[kept], folded[kept]
-        return term, row, folded * (K1 + 1.0) / (folded + K1)
+        weight = folded[kept] * (K1 + 1.0) / (folded[kept] + K1)
+        return pack([names[at] for at in order], term[kept], row[kept], weight)
 
 
 def pack(
     names: Sequence[bytes], term: Array, row: Array, weight: Array
 ) -> dict[str, Array]:
-    """Word arrays from sorted names and postings sorted by (term, row)."""
+    """Make word arrays from sorted names and postings sorted by (term, row)."""
     ends = np.cumsum([len(name) for name in names], dtype=np.int64)
     counts = np.empty(0, np.int64)
     if len(names):
@@ -146,84 +141,80 @@ def pack(
     }
 
 
-def names_of(arrays: dict[str, Array]) -> list[bytes]:
+def names_of(arrays: Arrays) -> list[bytes]:
+    """Return all terms, in order."""
     block = arrays["names"].tobytes()
     ends = arrays["name_ends"].tolist()
     return [block[start:end] for start, end in pairwise([0, *ends])]
 
 
-def name_at(arrays: dict[str, Array], at: int) -> bytes:
-    """The term at a place among the sorted ones."""
-    ends = arrays["name_ends"]
-    start = int(ends[at - 1]) if at else 0
-    name: bytes = arrays["names"][start : int(ends[at])].tobytes()
+def name_at(arrays: Arrays, at: int) -> bytes:
+    """Return the term at a place among the sorted ones."""
+    start, end = _run(arrays["name_ends"], at)
+    name: bytes = arrays["names"][start:end].tobytes()
     return name
 
 
-def merge(parts: Sequence[tuple[dict[str, Array], Array]]) -> dict[str, Array]:
+def _run(ends: Array, at: int) -> tuple[int, int]:
+    """Return the bounds of a run, from the ends of all runs."""
+    start = 0
+    if at:
+        start = int(ends[at - 1])
+    return start, int(ends[at])
+
+
+def merge(parts: Sequence[tuple[Arrays, Array]]) -> dict[str, Array]:
     """Merge the word arrays of segments, each with the new numbers of its rows (-1: dropped)."""
-    taken = [_taken(arrays, renumber) for arrays, renumber in parts]
-    names = sorted({name for own, *_ in taken for name in own})
+    named = []
+    numbers: list[Array] = []
+    rows = []
+    weights = []
+    for arrays, renumber in parts:
+        new = renumber.astype(np.int32)[arrays["rows"]]
+        kept = np.flatnonzero(new >= 0)
+        places = np.searchsorted(arrays["ends"], kept, side="right")
+        used, within = np.unique(places, return_inverse=True)
+        block = arrays["names"].tobytes()
+        bounds = np.concatenate(([0], arrays["name_ends"]))
+        starts = bounds[used].tolist()
+        ends = bounds[used + 1].tolist()
+        named.append([block[at:end] for at, end in zip(starts, ends, strict=True)])
+        numbers.append(within.astype(np.int32))
+        rows.append(new[kept])
+        weights.append(arrays["weights"][kept])
+    names = sorted(set(chain.from_iterable(named)))
     number = {name: at for at, name in enumerate(names)}
-    terms = []
-    for own, places, _, _ in taken:
-        numbers = np.array([number[name] for name in own], np.int32)
-        terms.append(numbers[places])
-    term = np.concatenate(terms)
-    row = np.concatenate([rows for _, _, rows, _ in taken])
-    weight = np.concatenate([weights for *_, weights in taken])
+    for part, own in enumerate(named):
+        own_numbers = np.array([number[name] for name in own], np.int32)
+        numbers[part] = own_numbers[numbers[part]]
+    term = np.concatenate(numbers)
+    row = np.concatenate(rows)
     order = np.lexsort((row, term))
-    return pack(names, term[order], row[order], weight[order])
+    return pack(names, term[order], row[order], np.concatenate(weights)[order])
 
 
-def _taken(
-    arrays: dict[str, Array], renumber: Array
-) -> tuple[list[bytes], Array, Array, Array]:
-    """The part of a segment that a merge keeps: names, and places of names, new rows and weights."""
-    new = renumber.astype(np.int32)[arrays["rows"]]
-    kept = np.flatnonzero(new >= 0)
-    places = np.searchsorted(arrays["ends"], kept, side="right")
-    used, term = np.unique(places, return_inverse=True)
-    block, ends = arrays["names"].tobytes(), arrays["name_ends"]
-    starts = ends
-    if len(ends):
-        starts = np.where(used > 0, ends[used - 1], 0)
-    bounds = zip(starts.tolist(), ends[used].tolist(), strict=True)
-    names = [block[start:end] for start, end in bounds]
-    return names, term.astype(np.int32), new[kept], arrays["weights"][kept]
-
-
-class WordIndex:
-    """The word arrays of one segment, ready to be asked."""
-
-    def __init__(self, arrays: dict[str, Array]) -> None:
-        self.arrays = arrays
-
-    def postings(
-        self, term: bytes, mask: NDArray[np.bool_] | None
-    ) -> tuple[Array, Array]:
-        """The allowed rows that have the term, with their weights."""
-        size = len(self.arrays["name_ends"])
-        at = bisect_left(range(size), term, key=partial(name_at, self.arrays))
-        if at == size or name_at(self.arrays, at) != term:
-            return np.empty(0, np.int32), np.empty(0, np.float32)
-        ends = self.arrays["ends"]
-        start = int(ends[at - 1]) if at else 0
-        run = slice(start, int(ends[at]))
-        rows, weights = self.arrays["rows"][run], self.arrays["weights"][run]
-        if mask is None:
-            return rows, weights
-        kept = mask[rows]
-        return rows[kept], weights[kept]
+def postings(arrays: Arrays, term: bytes, mask: Mask | None) -> tuple[Array, Array]:
+    """Return the allowed rows that have the term, with their weights."""
+    size = len(arrays["name_ends"])
+    at = bisect_left(range(size), term, key=partial(name_at, arrays))
+    if at == size or name_at(arrays, at) != term:
+        return np.empty(0, np.int32), np.empty(0, np.float32)
+    start, end = _run(arrays["ends"], at)
+    rows = arrays["rows"][start:end]
+    weights = arrays["weights"][start:end]
+    if mask is None:
+        return rows, weights
+    kept = mask[rows]
+    return rows[kept], weights[kept]
 
 
 def rarity(rows: int, with_term: int) -> float:
-    """The inverse document frequency, over the allowed rows."""
+    """Compute the inverse document frequency, over the allowed rows."""
     return float(np.log1p((rows - with_term + 0.5) / (with_term + 0.5)))
 
 
 def coverage(has: NDArray[np.bool_], rarities: Sequence[float]) -> list[float]:
-    """The share of the rarities whose terms a row has, for each row (terms down, rows across)."""
+    """Compute the share of the rarities whose terms a row has, for each row (terms down, rows across)."""
     total = sum(rarities)
     if not total:
         return [0.0] * has.shape[1]
@@ -235,9 +226,9 @@ def rank(
     found: Sequence[tuple[Array, Array]],
     factors: Sequence[float],
     depth: int,
-    late_mask: NDArray[np.bool_] | None = None,
+    late_mask: Mask | None,
 ) -> tuple[Rows, Scores]:
-    """The best rows of one segment: postings times factors, summed term by term in the given order."""
+    """Find the best rows of one segment: postings times factors, summed term by term in the given order."""
     scores = np.zeros(size)
     for (rows, weights), factor in zip(found, factors, strict=True):
         scores[rows] += weights * np.float64(factor)

@@ -14,8 +14,8 @@ import numpy as np
 
 from tamis.index.embedded import words as bm25f
 from tamis.index.embedded.vectors import score
-from tamis.index.links import Called
-from tamis.index.protocol import Allowed, Edge, Hit, LaneAsk
+from tamis.index.links import LinkCache
+from tamis.index.protocol import Allowed, Hit, LaneAsk
 from tamis.index.qdrant.points import (
     MEANING,
     Ask,
@@ -46,8 +46,7 @@ class Rows:
     chunks: dict[str, tuple[tuple[int, int], ...]] = field(
         default_factory=dict
     )  # ordinals and keys by path
-    edges: dict[str, tuple[Edge, ...]] = field(default_factory=dict)
-    called: Called = field(default_factory=dict)
+    links: LinkCache = field(default_factory=LinkCache)
 
 
 def search(

@@ -24,9 +24,8 @@ from tamis.errors import (
 )
 from tamis.index.embedded import words as bm25f
 from tamis.index.embedded.database import SCHEMA_VERSION
-from tamis.index.links import Written, degrees, each_once, edges
+from tamis.index.links import Written, degrees, each_once, edges_of
 from tamis.index.protocol import (
-    EVENLY,
     Allowed,
     Capabilities,
     Concept,
@@ -323,25 +322,6 @@ class QdrantSnapshot:
             read_prepared(documents[path], chunks[path], dimension) for path in paths
         )
 
-    def meaning(
-        self, query: NDArray[np.float32], allowed: Allowed, depth: int
-    ) -> Sequence[Hit]:
-        return self.lanes([LaneAsk("meaning", query)], allowed, depth)["meaning"]
-
-    def words(
-        self,
-        terms: Sequence[str],
-        allowed: Allowed,
-        depth: int,
-        weights: Mapping[str, float] = EVENLY,
-    ) -> Sequence[Hit]:
-        return self.lanes(
-            [LaneAsk("words", None, tuple(terms), weights)], allowed, depth
-        )["words"]
-
-    def code(self, terms: Sequence[str], allowed: Allowed, depth: int) -> Sequence[Hit]:
-        return self.lanes([LaneAsk("code", None, tuple(terms))], allowed, depth)["code"]
-
     def lanes(
         self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
     ) -> Mapping[Lane, Sequence[Hit]]:
@@ -369,33 +349,21 @@ class QdrantSnapshot:
         return None
 
     def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
-        return each_once(paths, self._touching(paths, allowed))
+        return each_once(self._edges_of(paths, allowed))
 
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
-        return degrees(self._touching(paths, allowed))
+        return degrees(self._edges_of(paths, allowed))
 
-    def _touching(
+    def _edges_of(
         self, paths: Sequence[str], allowed: Allowed
     ) -> dict[str, tuple[Edge, ...]]:
-        rows: Rows = allowed.rows
-        if len(rows.edges) > _REMEMBERED:
-            rows.edges.clear()
-            rows.called.clear()
-        found = {
-            path: known for path in paths if (known := rows.edges.get(path)) is not None
-        }
-        new = [path for path in paths if path not in found]
-        if new:
-            library = PointLinks(
-                self._points,
-                self._visible("document"),
-                partial(self._chunks, allowed=allowed),
-            )
-            called = dict(rows.called)  # another thread may forget them meanwhile
-            found |= edges(library, new, partial(self._is_allowed, allowed), called)
-            rows.edges.update(found)
-            rows.called.update(called)
-        return found
+        library = PointLinks(
+            self._points,
+            self._visible("document"),
+            partial(self._chunks, allowed=allowed),
+        )
+        is_allowed = partial(self._is_allowed, allowed)
+        return edges_of(library, paths, is_allowed, allowed.rows.links)
 
     def _is_allowed(
         self, allowed: Allowed, document: LinkedDocument, ordinal: int | None
