@@ -35,7 +35,6 @@ from support.corpora import test_settings
 from tamis.corpus import Corpus
 from tamis.index.engines import copy
 from tamis.index.qdrant import points as p
-from tamis.index.qdrant.native import searchable
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import ndcg
 from tamis.model import Facts, Found
@@ -253,7 +252,7 @@ def _point(dice: np.random.Generator, number: int) -> p.Point:
         "fileHash": f"{number:064x}",
         "chunkId": str(number % 10),
     }
-    payload |= searchable(
+    payload |= p.searchable(
         Facts(path, frozenset({"notes"}), "", "", float(number)), f.Archived(())
     )
     payload |= {
@@ -267,11 +266,12 @@ def _point(dice: np.random.Generator, number: int) -> p.Point:
         "title": f"file {number // 10}",
     }
     vector = dice.standard_normal(DIMENSION).astype(np.float32)
-    terms = [
-        {int(each): 1.5 for each in dice.zipf(1.2, size) % 2**31}
-        for size in (WORD_TERMS, CODE_TERMS)
-    ]
-    return p.Point(p.point_id(number), payload, vector / np.linalg.norm(vector), *terms)
+    terms = {
+        lane: {int(each): 1.5 for each in dice.zipf(1.2, size) % 2**31}
+        for lane, size in ((p.WORDS, WORD_TERMS), (p.CODE, CODE_TERMS))
+    }
+    unit = vector / np.linalg.norm(vector)
+    return p.Point(p.point_id(number), payload, unit, terms)
 
 
 def _resident(folder: str) -> tuple[int, int, int, float]:
@@ -285,14 +285,14 @@ def _resident(folder: str) -> tuple[int, int, int, float]:
     dense = np.ones(DIMENSION, np.float32)
     points.nearest(
         [
-            p.Ask("meaning", dense, chunks, 75, chunks),
-            p.Ask("words", {1: 1.0, 2: 1.0}, chunks, 75, chunks),
+            p.Ask("meaning", dense, chunks, 75),
+            p.Ask("words", {1: 1.0, 2: 1.0}, chunks, 75),
         ]
     )
     taken.append(_now())
     began = time.process_time()
     for _ in range(5):
-        points.nearest([p.Ask("meaning", dense, chunks, 75, chunks)])
+        points.nearest([p.Ask("meaning", dense, chunks, 75)])
     spent = (time.process_time() - began) / 5
     points.close()
     return taken[0], taken[1], taken[2], spent

@@ -58,11 +58,7 @@ SMALL = {
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeQdrant]:
     """A server on loopback; pauses between two tries are none."""
-    monkeypatch.setattr(
-        client.Server.__init__,
-        "__kwdefaults__",
-        {"is_remote": False, "pause": lambda _: None},
-    )
+    monkeypatch.setattr(client, "sleep", lambda _: None)
     with fake_qdrant() as fake:
         yield fake
 

@@ -16,7 +16,7 @@ from tamis.index.qdrant import points as p
 from tamis.index.qdrant.client import Server, connect
 from tamis.index.qdrant.reader import QdrantIndex
 from tamis.model import Address
-from tamis.settings import ArchiveSettings, EngineSettings
+from tamis.settings import ArchiveSettings
 
 # Read before tests hide them from the settings.
 SERVER, KEY = (
@@ -31,15 +31,12 @@ WHY_NOT = (
 
 def points_at(kind: str, folder: Path, *, indexed: bool = False) -> p.Points:
     """An empty collection. Indexes on the payload take the server's core a while to make on a slow disk."""
-    settings = EngineSettings()
     name = f"test-{uuid.uuid4().hex}"
     if kind == "qdrant-edge":
         return EdgePoints(folder / name, indexed=indexed)
     if kind == "qdrant-server":
-        return Disposable(connect(Address(SERVER, name, "-"), settings, KEY))
-    return Server(
-        QdrantClient(":memory:"), Address("http://local", name, "-"), settings
-    )
+        return Disposable(connect(Address(SERVER, name, "-"), KEY, exact=True))
+    return Server(QdrantClient(":memory:"), Address("http://local", name, "-"))
 
 
 def index_on(
@@ -115,7 +112,7 @@ class EdgePoints:
         ids: Sequence[str],
         fields: Sequence[str] = (),
         vectors: tuple[str, ...] = (),
-    ) -> list[p.Row]:
+    ) -> list[p.Point]:
         if self._shard is None or not ids:
             return []
         found = self.shard.retrieve(
@@ -128,7 +125,7 @@ class EdgePoints:
         filter: p.Native,
         fields: Sequence[str] = (),
         vectors: tuple[str, ...] = (),
-    ) -> Iterator[p.Row]:
+    ) -> Iterator[p.Point]:
         if self._shard is None:
             return
         offset = None
@@ -145,7 +142,7 @@ class EdgePoints:
             if offset is None:
                 return
 
-    def nearest(self, asks: Sequence[p.Ask]) -> list[list[p.Row]]:
+    def nearest(self, asks: Sequence[p.Ask]) -> list[list[p.Point]]:
         requests = [_request(ask) for ask in asks]
         if not requests:
             return []
@@ -192,7 +189,7 @@ def _request(ask: p.Ask) -> edge.QueryRequest:
     query = (
         ask.query.tolist() if isinstance(ask.query, np.ndarray) else _sparse(ask.query)
     )
-    idf = None if ask.using == p.MEANING else edge.IdfParams(_filter(ask.corpus))
+    idf = None if ask.using == p.MEANING else edge.IdfParams(_filter(ask.filter))
     return edge.QueryRequest(
         limit=ask.limit,
         query=edge.Query.Nearest(query, ask.using),
@@ -204,33 +201,30 @@ def _request(ask: p.Ask) -> edge.QueryRequest:
 
 
 def _vectors(point: p.Point) -> dict[str, Any]:
-    dense = {} if point.meaning is None else {p.MEANING: point.meaning.tolist()}
-    lanes = {p.WORDS: point.words, p.CODE: point.code}
-    return dense | {
-        name: _sparse(weights) for name, weights in lanes.items() if weights is not None
-    }
+    lanes = {name: _sparse(weights) for name, weights in point.terms.items()}
+    if point.meaning is None:
+        return lanes
+    return {p.MEANING: point.meaning.tolist(), **lanes}
 
 
 def _sparse(weights: p.Sparse) -> edge.SparseVector:
     return edge.SparseVector(list(weights), list(weights.values()))
 
 
-def _row(record: Any) -> p.Row:
+def _row(record: Any) -> p.Point:
     vectors = record.vector if isinstance(record.vector, dict) else {}
     dense = vectors.get(p.MEANING)
-    words, code = (
-        None
-        if (own := vectors.get(name)) is None
-        else dict(zip(own.indices, own.values, strict=True))
-        for name in (p.WORDS, p.CODE)
-    )
-    return p.Row(
+    terms = {}
+    for name in (p.WORDS, p.CODE):
+        if name in vectors:
+            own = vectors[name]
+            terms[name] = dict(zip(own.indices, own.values, strict=True))
+    return p.Point(
         str(record.id),
         record.payload or {},
-        getattr(record, "score", 0.0),
         None if dense is None else np.array(dense, np.float32),
-        words,
-        code,
+        terms,
+        getattr(record, "score", 0.0),
     )
 
 

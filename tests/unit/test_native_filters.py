@@ -2,8 +2,15 @@
 
 import pytest
 
-from tamis.index.qdrant.native import native, searchable
-from tamis.index.qdrant.points import NOTHING, point_id, sparse, term_number, visible
+from tamis.index.qdrant.native import native
+from tamis.index.qdrant.points import (
+    NOTHING,
+    point_id,
+    searchable,
+    sparse,
+    term_number,
+    visible,
+)
 from tamis.model import Facts
 from tamis.query import filters as f
 

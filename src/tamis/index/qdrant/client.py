@@ -1,19 +1,20 @@
 """The server, through its official client: the one file that knows the library.
 
-A request that may succeed when it is made again is: after a time-out, a broken connection, 429, or a fault of
-the server. The pauses double and are shaken, so that many clients do not come back together. What stays wrong
-becomes a fault of our own that says what to do.
+A request is retried after a time-out, a broken connection, 429, or a fault of the server. The
+pauses double and are random within bounds, so that many clients do not come back together. A fault
+that stays becomes an error of ours that says what to do.
 """
 
 import json
 import logging
 import random
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
+from time import sleep
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -44,48 +45,43 @@ from tamis.index.qdrant.points import (
     Native,
     Payload,
     Point,
-    Row,
     Sparse,
 )
 from tamis.model import Address
-from tamis.settings import EngineSettings
 
 log = logging.getLogger("tamis.index.protocol")
 
 Answer = TypeVar("Answer")
 
 OLDEST: Final = (1, 19)  # the first server that counts rarity over a filter
+_PORT: Final = 6333  # of a server whose address has none
+_TIMEOUT: Final = 30  # seconds for one request
 _TRIES: Final = 6
-_TOLD_AFTER: Final = 2  # tries that did not help, and were not worth a word
 _FIRST_PAUSE: Final = 0.2  # seconds; the sixth try comes after some six
 _LONGEST_PAUSE: Final = 30.0  # that a server may ask for
+_WARN_AFTER: Final = 3  # failed tries: about a second
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_TIMEOUT: Final = 30  # seconds for one request
 _POINTS: Final = 128  # in one request: a megabyte or two
 _PAGE: Final = 512
 _MOST_IDS: Final = 1_000
 
 
-def connect(
-    address: Address, settings: EngineSettings, api_key: str | None
-) -> "Server":
-    """A server that is spoken to over HTTP. Asks nothing yet."""
-    with (
-        warnings.catch_warnings()
-    ):  # a key over plain HTTP was decided on by whoever gave the address
+def connect(address: Address, api_key: str | None, *, exact: bool) -> "Server":
+    """Return the collection on a server. Nothing is sent yet."""
+    port = None
+    if urlsplit(address.url).port is None:
+        port = _PORT
+    with warnings.catch_warnings():
+        # The library warns of a key without TLS; `open_index` has refused that where it matters.
         warnings.simplefilter("ignore", UserWarning)
         client = QdrantClient(
             url=address.url,
-            port=None if _has_port(address.url) else 6333,
+            port=port,
             api_key=api_key,
             timeout=_TIMEOUT,
             check_compatibility=False,
         )
-    return Server(client, address, settings, is_remote=True)
-
-
-def _has_port(url: str) -> bool:
-    return ":" in url.partition("://")[2].partition("/")[0]
+    return Server(client, address, exact=exact, is_remote=True)
 
 
 class Server:
@@ -95,26 +91,23 @@ class Server:
         self,
         client: QdrantClient,
         address: Address,
-        settings: EngineSettings,
         *,
+        exact: bool = True,
         is_remote: bool = False,
-        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        self._address, self._name = address, address.collection
-        self._settings = settings
-        self._is_remote = is_remote
-        self._is_known = not is_remote  # its version
-        self._pause = pause
+        self._address = address
+        self._name = address.collection
+        # Local mode is exact in any case, and warns of being asked to be.
+        self._exact = exact if is_remote else None
+        self._is_version_checked = not is_remote
         self._dimension: int | None = None
 
     def dimension(self) -> int | None:
         if self._dimension is None and self._asked(
             lambda: self._client.collection_exists(self._name)
         ):
-            vectors = self._asked(
-                lambda: self._client.get_collection(self._name)
-            ).config.params.vectors
+            vectors = self._config().params.vectors
             params = vectors.get(MEANING) if isinstance(vectors, dict) else None
             if vectors and params is None:
                 raise IndexMismatch(
@@ -135,13 +128,15 @@ class Server:
                 f"and this model makes {dimension}",
                 hint="use the model it was made with, or choose another name with engine.collection",
             )
-
         if layout != AS_USUAL:
             self._check_layout(layout)
 
+    def _config(self) -> models.CollectionConfig:
+        return self._asked(lambda: self._client.get_collection(self._name)).config
+
     def _check_layout(self, layout: Layout) -> None:
         """Raise if the collection is not stored as asked."""
-        config = self._asked(lambda: self._client.get_collection(self._name)).config
+        config = self._config()
         quantization = "none"
         if config.quantization_config is not None:
             (quantization,) = config.quantization_config.model_dump()
@@ -166,24 +161,25 @@ class Server:
         A graph that is built later takes them into account.
         """
         copies = layout.copies or 1
-        dense = models.VectorParams(
-            size=max(dimension, 1),
-            distance=models.Distance.DOT,
-            on_disk=bool(layout.on_disk),
-        )
+        on_disk = bool(layout.on_disk)
+        vectors = {}
+        if dimension:
+            vectors[MEANING] = models.VectorParams(
+                size=dimension, distance=models.Distance.DOT, on_disk=on_disk
+            )
         lane = models.SparseVectorParams(
             modifier=models.Modifier.IDF,
-            index=models.SparseIndexParams(on_disk=bool(layout.on_disk)),
+            index=models.SparseIndexParams(on_disk=on_disk),
         )
         self._asked(
             lambda: self._client.create_collection(
                 self._name,
-                vectors_config={MEANING: dense} if dimension else {},
+                vectors_config=vectors,
                 sparse_vectors_config={WORDS: lane, CODE: lane},
                 shard_number=layout.shards or 1,
                 replication_factor=copies,
                 write_consistency_factor=copies,
-                on_disk_payload=bool(layout.on_disk),
+                on_disk_payload=on_disk,
                 # A graph for each root and none over all: every search names its root.
                 hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
                 quantization_config=_quantization(layout.quantization),
@@ -192,47 +188,43 @@ class Server:
         tenant = models.KeywordIndexParams(
             type=models.KeywordIndexType.KEYWORD, is_tenant=True
         )
+        kinds = models.PayloadSchemaType
         schemas: dict[str, Any] = {TENANT: tenant}
-        schemas |= dict.fromkeys(KEYWORDS, models.PayloadSchemaType.KEYWORD)
-        schemas |= dict.fromkeys(NUMBERS, models.PayloadSchemaType.INTEGER)
-        schemas |= dict.fromkeys(FLOATS, models.PayloadSchemaType.FLOAT)
-        for name, schema in schemas.items():
-            self._index(name, schema)
-
-    def _index(self, name: str, schema: Any) -> None:
-        with warnings.catch_warnings():  # local mode has no indexes, and says so
+        schemas |= dict.fromkeys(KEYWORDS, kinds.KEYWORD)
+        schemas |= dict.fromkeys(NUMBERS, kinds.INTEGER)
+        schemas |= dict.fromkeys(FLOATS, kinds.FLOAT)
+        with warnings.catch_warnings():  # local mode has no indexes, and warns of that
             warnings.simplefilter("ignore", UserWarning)
-            self._asked(
-                lambda: self._client.create_payload_index(self._name, name, schema)
-            )
+            create = partial(self._client.create_payload_index, self._name)
+            for name, schema in schemas.items():
+                self._asked(partial(create, name, schema))
 
     def get(
         self,
         ids: Sequence[str],
         fields: Sequence[str] = (),
         vectors: tuple[str, ...] = (),
-    ) -> list[Row]:
+    ) -> list[Point]:
         if self.dimension() is None:
             return []
-        found: list[Row] = []
         read = partial(
             self._client.retrieve,
             self._name,
             with_payload=list(fields) or True,
             with_vectors=list(vectors) or False,
         )
-        for at in range(0, len(ids), _MOST_IDS):
-            found += map(
-                _row, self._asked(partial(read, ids=list(ids[at : at + _MOST_IDS])))
-            )
+        found: list[Point] = []
+        for start in range(0, len(ids), _MOST_IDS):
+            some = list(ids[start : start + _MOST_IDS])
+            found += map(_point, self._asked(partial(read, ids=some)))
         return found
 
     def find(
         self, filter: Native, fields: Sequence[str] = (), vectors: tuple[str, ...] = ()
-    ) -> Iterator[Row]:
+    ) -> Iterator[Point]:
         if self.dimension() is None:
             return
-        page = partial(
+        read = partial(
             self._client.scroll,
             self._name,
             scroll_filter=_filter(filter),
@@ -242,31 +234,34 @@ class Server:
         )
         offset: Any = None
         while True:
-            records, offset = self._asked(partial(page, offset=offset))
-            yield from map(_row, records)
+            records, offset = self._asked(partial(read, offset=offset))
+            yield from map(_point, records)
             if offset is None:
                 return
 
-    def nearest(self, asks: Sequence[Ask]) -> list[list[Row]]:
+    def nearest(self, asks: Sequence[Ask]) -> list[list[Point]]:
         if not asks:
             return []
         requests = [self._request(ask) for ask in asks]
         answers = self._asked(
             lambda: self._client.query_batch_points(self._name, requests)
         )
-        return [[_row(point) for point in answer.points] for answer in answers]
+        return [list(map(_point, answer.points)) for answer in answers]
 
     def _request(self, ask: Ask) -> models.QueryRequest:
-        exact = (
-            self._settings.exact if self._is_remote else None
-        )  # local mode knows no other way
-        params = models.SearchParams(exact=exact)
+        wanted = _filter(ask.filter)
+        params = models.SearchParams(exact=self._exact)
         if ask.using != MEANING:
-            params.idf = models.IdfCorpusParams(corpus=_filter(ask.corpus))
+            params.idf = models.IdfCorpusParams(corpus=wanted)
+        query: Any
+        if isinstance(ask.query, np.ndarray):
+            query = ask.query.tolist()
+        else:
+            query = _sparse_vector(ask.query)
         return models.QueryRequest(
-            query=_vector(ask.query),
+            query=query,
             using=ask.using,
-            filter=_filter(ask.filter),
+            filter=wanted,
             params=params,
             limit=ask.limit,
             with_payload=list(ask.fields) or False,
@@ -274,32 +269,36 @@ class Server:
         )
 
     def count(self, filter: Native) -> int:
+        wanted = _filter(filter)
         return self._asked(
-            lambda: self._client.count(
-                self._name, count_filter=_filter(filter), exact=True
-            )
+            lambda: self._client.count(self._name, count_filter=wanted, exact=True)
         ).count
 
     def distinct(self, name: str, filter: Native, most: int) -> list[str]:
+        wanted = _filter(filter)
         answer = self._asked(
             lambda: self._client.facet(
-                self._name, name, facet_filter=_filter(filter), limit=most, exact=True
+                self._name, name, facet_filter=wanted, limit=most, exact=True
             )
         )
         return [str(hit.value) for hit in answer.hits]
 
     def put(self, points: Sequence[Point], *, only_new: bool = False) -> None:
         mode = models.UpdateMode.INSERT_ONLY if only_new else None
-        for at in range(0, len(points), _POINTS):
-            some = [_struct(point) for point in points[at : at + _POINTS]]
-            self._asked(
-                partial(
-                    self._client.upsert, self._name, some, wait=True, update_mode=mode
-                )
-            )
+        write = partial(self._client.upsert, self._name, wait=True, update_mode=mode)
+        for start in range(0, len(points), _POINTS):
+            some = []
+            for point in points[start : start + _POINTS]:
+                vectors: dict[str, Any] = {}
+                if point.meaning is not None:
+                    vectors[MEANING] = point.meaning.tolist()
+                for name, weights in point.terms.items():
+                    vectors[name] = _sparse_vector(weights)
+                some.append(models.PointStruct(id=point.id, vector=vectors, payload=point.payload))  # fmt: skip
+            self._asked(partial(write, points=some))
 
     def change(self, filter: Native, values: Payload) -> None:
-        """In the order in which changes come, on every copy: who writes, and what is current, hang on it."""
+        """Set fields, in the same order on every copy: the lease and the commit rely on it."""
         self._asked(
             lambda: self._client.set_payload(
                 self._name,
@@ -324,11 +323,12 @@ class Server:
         self._client.close()
 
     def _asked(self, call: Callable[[], Answer]) -> Answer:
-        """What the server answers; asked again as long as that may help."""
-        if not self._is_known:
-            self._is_known = True
+        """Return the answer to a request, which is repeated as long as that may help."""
+        if not self._is_version_checked:
+            self._is_version_checked = True
             self._check_version()
-        for number in range(_TRIES):
+        failed = 0
+        while True:
             try:
                 return call()
             except (
@@ -336,133 +336,93 @@ class Server:
                 ResourceExhaustedResponse,
                 json.JSONDecodeError,
             ) as error:
-                last = number == _TRIES - 1
-                if last or not _may_pass(error):
-                    raise self._fault(error) from error
-                self._tell(number, error)
-                self._pause(_pause_after(error, number))
-        raise AssertionError("the loop returns or raises")
-
-    def _tell(self, number: int, error: Exception) -> None:
-        """Once, when a second is over: whoever waits wants to know for what."""
-        if number == _TOLD_AFTER:
-            log.warning("%s; asking again for some seconds", self._fault(error).message)
+                failed += 1
+                fault = self._fault(error)
+                if failed == _TRIES or not _may_pass(error):
+                    raise fault from error
+                if failed == _WARN_AFTER:
+                    log.warning("%s; asking again for some seconds", fault.message)
+                sleep(_pause_after(error, failed))
 
     def _check_version(self) -> None:
-        told = self._asked(self._client.info).version
-        numbers = tuple(int(part) for part in told.split(".")[:2] if part.isdigit())
-        if numbers < OLDEST:
-            raise EngineTooOld(self._address.url, told, ".".join(map(str, OLDEST)))
+        version = self._asked(self._client.info).version
+        numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+        if tuple(numbers) < OLDEST:
+            raise EngineTooOld(self._address.url, version, ".".join(map(str, OLDEST)))
 
     def _fault(self, error: Exception) -> EngineFault:
         url = self._address.url
-        if isinstance(error, UnexpectedResponse) and error.status_code in (401, 403):
-            return EngineRefused(url)
         if isinstance(error, UnexpectedResponse):
-            said = error.content[:200].decode("utf-8", "replace")
+            if error.status_code in (401, 403):
+                return EngineRefused(url)
+            text = error.content[:200].decode("utf-8", "replace")
             return EngineFault(
-                f"{url} answered {error.status_code}: {said}",
+                f"{url} answered {error.status_code}: {text}",
                 hint="see the server's own log",
             )
-        no_json = isinstance(error, json.JSONDecodeError)
-        if no_json or (
-            isinstance(error, ResponseHandlingException) and not _is_connection(error)
-        ):
-            return EngineFault(
-                f"{url} does not answer as a Qdrant server",
-                hint="check engine.url, and what listens there",
-            )
-        return EngineUnreachable(url, _first_line(error))
+        if isinstance(error, ResourceExhaustedResponse) or _is_connection(error):
+            source = getattr(error, "source", error)
+            why = str(source) or type(source).__name__
+            return EngineUnreachable(url, why.splitlines()[0])
+        return EngineFault(
+            f"{url} does not answer as a Qdrant server",
+            hint="check engine.url, and what listens there",
+        )
 
 
-def _first_line(error: Exception) -> str:
-    source = error.source if isinstance(error, ResponseHandlingException) else error
-    return (str(source) or type(source).__name__).splitlines()[0]
-
-
-def _is_connection(error: ResponseHandlingException) -> bool:
-    """Whether the way there is what failed, not the reading of an answer. Named, as httpx is not ours."""
+def _is_connection(error: Exception) -> bool:
+    """Return True if no answer came, rather than one that cannot be read."""
+    if not isinstance(error, ResponseHandlingException):
+        return False
+    # The library's HTTP client is not a dependency of ours, so its class is known by name.
     return any(kind.__name__ == "TransportError" for kind in type(error.source).__mro__)
 
 
 def _may_pass(error: Exception) -> bool:
-    if isinstance(error, ResourceExhaustedResponse):
-        return True
     if isinstance(error, UnexpectedResponse):
         return error.status_code in _PASSING
-    return isinstance(error, ResponseHandlingException) and _is_connection(error)
+    return isinstance(error, ResourceExhaustedResponse) or _is_connection(error)
 
 
-def _pause_after(error: Exception, number: int) -> float:
-    """What the server asks for, or else twice as long as before, shaken."""
+def _pause_after(error: Exception, failed: int) -> float:
+    """Return the pause that the server asks for, or else about twice the last one."""
     if isinstance(error, ResourceExhaustedResponse):
         return float(min(error.retry_after_s, _LONGEST_PAUSE))
-    doubled: float = _FIRST_PAUSE * 2**number
-    return doubled * random.uniform(0.5, 1.0)
+    return random.uniform(0.5, 1.0) * _FIRST_PAUSE * float(2 ** (failed - 1))
 
 
 def _filter(filter: Native) -> models.Filter:
     """A condition alone is a filter of one."""
-    whole = (
-        filter
-        if filter.keys() <= {"must", "should", "must_not"}
-        else {"must": [filter]}
-    )
-    return models.Filter.model_validate(whole)
+    if filter.keys() <= {"must", "should", "must_not"}:
+        return models.Filter.model_validate(filter)
+    return models.Filter.model_validate({"must": [filter]})
 
 
-def _vector(query: Any) -> Any:
-    return query.tolist() if isinstance(query, np.ndarray) else _as_sparse(query)
-
-
-def _as_sparse(weights: Sparse) -> models.SparseVector:
+def _sparse_vector(weights: Sparse) -> models.SparseVector:
     return models.SparseVector(indices=list(weights), values=list(weights.values()))
 
 
-def _struct(point: Point) -> models.PointStruct:
-    vector: dict[str, Any] = (
-        {} if point.meaning is None else {MEANING: point.meaning.tolist()}
-    )
-    lanes = {WORDS: point.words, CODE: point.code}
-    vector |= {
-        name: _as_sparse(weights)
-        for name, weights in lanes.items()
-        if weights is not None
-    }
-    return models.PointStruct(id=point.id, vector=vector, payload=point.payload)
-
-
-def _row(record: models.Record | models.ScoredPoint) -> Row:
-    vectors = record.vector if isinstance(record.vector, dict) else {}
-    dense: Any = vectors.get(MEANING)
-    return Row(
-        str(record.id),
-        record.payload or {},
-        record.score if isinstance(record, models.ScoredPoint) else 0.0,
-        None if dense is None else np.array(dense, np.float32),
-        _read_sparse(vectors.get(WORDS)),
-        _read_sparse(vectors.get(CODE)),
-    )
-
-
-def _read_sparse(vector: Any) -> Sparse | None:
-    return (
-        None
-        if vector is None
-        else dict(zip(vector.indices, vector.values, strict=True))
-    )
+def _point(record: models.Record | models.ScoredPoint) -> Point:
+    vectors: Any = record.vector if isinstance(record.vector, dict) else {}
+    meaning = None
+    terms = {}
+    for name, vector in vectors.items():
+        if name == MEANING:
+            meaning = np.array(vector, np.float32)
+        else:
+            terms[name] = dict(zip(vector.indices, vector.values, strict=True))
+    score = record.score if isinstance(record, models.ScoredPoint) else 0.0
+    return Point(str(record.id), record.payload or {}, meaning, terms, score)
 
 
 def _quantization(name: str | None) -> Any:
     """Quantised vectors stay in memory, where the others may be on disk."""
     if name == "scalar":
-        return models.ScalarQuantization(
-            scalar=models.ScalarQuantizationConfig(
-                type=models.ScalarType.INT8, always_ram=True
-            )
+        scalar = models.ScalarQuantizationConfig(
+            type=models.ScalarType.INT8, always_ram=True
         )
+        return models.ScalarQuantization(scalar=scalar)
     if name == "binary":
-        return models.BinaryQuantization(
-            binary=models.BinaryQuantizationConfig(always_ram=True)
-        )
+        binary = models.BinaryQuantizationConfig(always_ram=True)
+        return models.BinaryQuantization(binary=binary)
     return None

@@ -1,12 +1,13 @@
 """The lanes: one request for all of them, and what it found scored as the embedded engine would.
 
-The server ranks by the nearest vectors and by BM25F whose rarity it counts over the allowed rows. It computes
-in single precision, so a little more than the depth is asked for, until the edge is clear of ties. In exact
-mode the hits' own vectors and weights come along, and scores are worked out from them in double precision.
+The server ranks by the nearest vectors and by BM25F, with rarity counted over the allowed rows. It
+computes in single precision, so a little more than the depth is asked for, until the edge is clear
+of ties. In exact mode the vectors and weights of the hits come along, and their scores are computed
+again in double precision.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,22 +18,21 @@ from tamis.index.embedded.vectors import score
 from tamis.index.links import LinkCache
 from tamis.index.protocol import Allowed, Hit, LaneAsk
 from tamis.index.qdrant.points import (
-    MEANING,
+    PASSAGE,
     Ask,
     Native,
+    Point,
     Points,
-    Row,
     Sparse,
-    key_of,
     term_number,
 )
-from tamis.index.qdrant.records import PASSAGE
 from tamis.model import Lane
 
 _BEYOND: Final = 16  # asked for besides the depth: the edge is seldom clear without
-_SLACK: Final = (
-    2e-5  # two scores nearer than this share of them may be in the wrong order
-)
+# Two scores that differ by less than this share of them may be in the wrong order.
+_SLACK: Final = 2e-5
+
+Term = tuple[str, str]  # a lane and a term of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,9 @@ class Rows:
     """The allowed rows as a filter of the server's, and what was worked out about them."""
 
     native: Native
-    frequencies: dict[tuple[str, str], int] = field(
-        default_factory=dict
-    )  # by lane and term
-    chunks: dict[str, tuple[tuple[int, int], ...]] = field(
-        default_factory=dict
-    )  # ordinals and keys by path
+    frequencies: dict[Term, int] = field(default_factory=dict)
+    # Ordinals and keys of the chunks of documents, by path.
+    chunks: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     links: LinkCache = field(default_factory=LinkCache)
 
 
@@ -56,47 +53,49 @@ def search(
     depth: int,
     *,
     exact: bool,
-) -> dict[Lane, list[Row]]:
-    """What each lane finds: every row that can be among its `depth` best."""
-    found: dict[Lane, list[Row]] = {ask.lane: [] for ask in asks}
-    waiting = [
-        ask
-        for ask in asks
-        if allowed.chunks and (ask.vector is not None or query_of(ask))
-    ]
-    new = list(uncounted(waiting, allowed.rows)) if exact else []
+) -> dict[Lane, list[Point]]:
+    """Find every row that can be among the `depth` best of each lane."""
+    found: dict[Lane, list[Point]] = {ask.lane: [] for ask in asks}
+    waiting = []
+    new: list[Term] = []
+    for ask in asks:
+        if allowed.chunks and (ask.vector is not None or _weights(ask)):
+            waiting.append(ask)
+            if exact:
+                new += uncounted(ask, allowed.rows)
     limit = min(depth + _BEYOND, allowed.chunks)
     while waiting:
-        counting = [counting_ask(allowed.rows, lane, term) for lane, term in new]
-        searching = [_request(ask, allowed.rows, limit, exact=exact) for ask in waiting]
-        answers = points.nearest([*searching, *counting])
+        requests = [_request(ask, allowed.rows, limit, exact=exact) for ask in waiting]
+        requests += [counting(allowed.rows, term) for term in new]
+        answers = points.nearest(requests)
         remember(allowed, new, answers[len(waiting) :])
-        found |= {ask.lane: rows for ask, rows in zip(waiting, answers, strict=False)}
         new = []
-        unclear = (
-            ask for ask in waiting if not _is_clear(found[ask.lane], depth, limit)
-        )
-        waiting = list(unclear) if limit < allowed.chunks else []
+        unclear = []
+        for ask, rows in zip(waiting, answers, strict=False):
+            found[ask.lane] = rows
+            if limit < allowed.chunks and not _is_clear(rows, depth, limit):
+                unclear.append(ask)
+        waiting = unclear
         limit = min(4 * limit, allowed.chunks)
     return found
 
 
-def _is_clear(rows: Sequence[Row], depth: int, limit: int) -> bool:
-    """Whether whoever did not come cannot be among the best."""
+def _is_clear(rows: Sequence[Point], depth: int, limit: int) -> bool:
+    """Return True if no row beyond the returned ones can reach the top `depth`."""
     if len(rows) < limit:
         return True
-    edge, last = rows[depth - 1].score, rows[-1].score
-    return last < edge - _SLACK * max(1.0, abs(edge))
+    edge = rows[depth - 1].score
+    return rows[-1].score < edge - _SLACK * max(1.0, abs(edge))
 
 
 def _request(ask: LaneAsk, rows: Rows, limit: int, *, exact: bool) -> Ask:
-    query = ask.vector if ask.vector is not None else query_of(ask)
+    query = _weights(ask) if ask.vector is None else ask.vector
     along = (ask.lane,) if exact else ()
-    return Ask(ask.lane, query, rows.native, limit, rows.native, PASSAGE, along)
+    return Ask(ask.lane, query, rows.native, limit, PASSAGE, along)
 
 
-def query_of(ask: LaneAsk) -> Sparse:
-    """The terms as a sparse vector; rarity is the server's to add."""
+def _weights(ask: LaneAsk) -> Sparse:
+    """The terms as a sparse vector; the server multiplies by their rarity."""
     query: dict[int, float] = {}
     for term in ask.terms:
         weight = ask.weights.get(term, 1.0)
@@ -106,81 +105,65 @@ def query_of(ask: LaneAsk) -> Sparse:
     return query
 
 
-def uncounted(asks: Sequence[LaneAsk], rows: Rows) -> Iterator[tuple[str, str]]:
-    """The terms of which it is not known how many rows have them."""
-    for ask in asks:
-        yield from (
-            (ask.lane, term)
-            for term in dict.fromkeys(ask.terms)
-            if (ask.lane, term) not in rows.frequencies
-        )
+def uncounted(ask: LaneAsk, rows: Rows) -> list[Term]:
+    """The terms of a question whose frequency is not known yet."""
+    terms = [(ask.lane, term) for term in dict.fromkeys(ask.terms)]
+    return [term for term in terms if term not in rows.frequencies]
 
 
-def counting_ask(rows: Rows, lane: str, term: str) -> Ask:
-    """The best row of one term: by its weight and its score it tells how rare the term is."""
-    return Ask(
-        lane, {term_number(term): 1.0}, rows.native, 1, rows.native, vectors=(lane,)
-    )
+def counting(rows: Rows, term: Term) -> Ask:
+    """A search for the best row of one term: its weight and its score tell how rare the term is."""
+    lane, name = term
+    return Ask(lane, {term_number(name): 1.0}, rows.native, 1, vectors=(lane,))
 
 
 def remember(
-    allowed: Allowed, terms: Sequence[tuple[str, str]], answers: Sequence[Sequence[Row]]
+    allowed: Allowed, terms: Sequence[Term], answers: Sequence[Sequence[Point]]
 ) -> None:
-    for (lane, term), answer in zip(terms, answers, strict=True):
-        allowed.rows.frequencies[lane, term] = _frequency(
-            answer, lane, term, allowed.chunks
-        )
+    """Store how many rows have each term.
 
-
-def _frequency(answer: Sequence[Row], lane: str, term: str, chunks: int) -> int:
-    """Solve score = weight · ln((N + 1) / (n + 0.5)) for n: how many of N rows have the term."""
-    if not answer:
-        return 0
-    weight = answer[0].sparse(lane)[term_number(term)]
-    having = (chunks + 1) / math.exp(answer[0].score / weight) - 0.5
-    return min(max(round(having), 1), chunks)
+    The score is weight * ln((N + 1) / (n + 0.5)), and is solved for n of N rows.
+    """
+    for term, answer in zip(terms, answers, strict=True):
+        frequency = 0
+        if answer:
+            lane, name = term
+            weight = answer[0].terms[lane][term_number(name)]
+            rarity = math.exp(answer[0].score / weight)
+            frequency = round((allowed.chunks + 1) / rarity - 0.5)
+            frequency = min(max(frequency, 1), allowed.chunks)
+        allowed.rows.frequencies[term] = frequency
 
 
 def hits(
-    ask: LaneAsk, rows: Sequence[Row], allowed: Allowed, *, exact: bool
+    ask: LaneAsk, rows: Sequence[Point], allowed: Allowed, *, exact: bool
 ) -> list[Hit]:
-    """The rows with their scores: the server's, or, in exact mode, those of the embedded engine."""
+    """The rows with the server's scores or, in exact mode, those of the embedded engine."""
     if not exact or not rows:
-        return [Hit(key_of(row.id), row.score) for row in rows]
-    scores = (
-        _by_meaning(ask, rows) if ask.lane == MEANING else _by_terms(ask, rows, allowed)
-    )
-    return [
-        Hit(key_of(row.id), own)
-        for row, own in zip(rows, scores, strict=True)
-        if own or ask.terms == ()
-    ]
+        return [Hit(row.key, row.score) for row in rows]
+    if ask.vector is not None:
+        full = np.array([row.meaning for row in rows], np.float32)
+        scores = score(full, np.arange(len(rows)), ask.vector).tolist()
+        return [Hit(row.key, own) for row, own in zip(rows, scores, strict=True)]
+    return _scored_by_terms(ask, rows, allowed)
 
 
-def _by_meaning(ask: LaneAsk, rows: Sequence[Row]) -> list[float]:
-    if ask.vector is None:
-        return []
-    full = np.array([row.meaning for row in rows], np.float32)
-    scores: list[float] = score(full, np.arange(len(rows)), ask.vector).tolist()
-    return scores
-
-
-def _by_terms(ask: LaneAsk, rows: Sequence[Row], allowed: Allowed) -> list[float]:
-    """Weights times rarity, summed term by term in the given order."""
-    known: Mapping[tuple[str, str], int] = allowed.rows.frequencies
-    factors = [
-        (
-            term_number(term),
-            bm25f.rarity(allowed.chunks, known[ask.lane, term])
-            * ask.weights.get(term, 1.0),
-        )
-        for term in ask.terms
-    ]
-    scores: list[float] = []
+def _scored_by_terms(
+    ask: LaneAsk, rows: Sequence[Point], allowed: Allowed
+) -> list[Hit]:
+    """Sum weights times rarity, term by term in the given order; leave out rows without any term."""
+    factors = []
+    for term in ask.terms:
+        frequency = allowed.rows.frequencies[ask.lane, term]
+        rarity = bm25f.rarity(allowed.chunks, frequency)
+        factors.append((term_number(term), rarity * ask.weights.get(term, 1.0)))
+    found = []
     for row in rows:
-        weights, total = row.sparse(ask.lane), 0.0
+        weights = row.terms[ask.lane]
+        total = 0.0
         for number, factor in factors:
             if number in weights:
                 total += float(np.float32(weights[number])) * factor
-        scores.append(total)
-    return scores
+        if total:
+            found.append(Hit(row.key, total))
+    return found

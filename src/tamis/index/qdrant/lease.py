@@ -1,8 +1,9 @@
-"""Who may write: the record of a root names its owner, and the owner's heart must beat.
+"""The lease of a root's one writer: the record of the root names its owner, and the owner beats.
 
-Taking, beating, committing and letting go are each one change of that record under a condition on it, which
-the server makes whole; so of two that try, one finds afterwards that it is not the owner. An owner whose beat
-stands still for `STALE` seconds by *our* clock is taken for dead: clocks of two machines are never compared.
+Taking the lease, beating, committing and releasing are each one change of that record under a
+condition on it, which the server applies as a whole. So of two writers that try at once, one finds
+afterwards that it is not the owner. An owner without a beat for `STALE` seconds by *our* clock is
+taken for dead: clocks of two machines are never compared.
 """
 
 import os
@@ -14,7 +15,16 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tamis.errors import IndexLocked, TamisError
-from tamis.index.qdrant.points import Native, Payload, Points, with_ids
+from tamis.index.qdrant.points import (
+    TENANT,
+    Native,
+    Payload,
+    Point,
+    Points,
+    equals,
+    record_id,
+    with_ids,
+)
 from tamis.model import Address
 
 STALE: Final = 20.0  # seconds
@@ -23,77 +33,83 @@ _PAUSE: Final = 0.25
 FREE: Final[Payload] = {"owner": "", "holder": "", "host": "", "pid": 0, "beat": 0}
 
 
+def new_record(root: str) -> Point:
+    """The record of a root that nobody has written yet."""
+    payload = {"kind": "root", TENANT: root, "generation": 0, "facts": {}}
+    counts = {"documents": 0, "chunkCount": 0}
+    return Point(record_id(root), payload | counts | FREE)
+
+
 class Sightings:
-    """When the owner's heart was last seen to move: remembered from one attempt to the next."""
+    """The last change of the owner's beat that was seen, remembered from one attempt to the next."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._last: tuple[Any, Any] | None = None
+        self._last: Any = None
         self._since = 0.0
 
     def still_for(self, record: Payload) -> float:
-        """Seconds since the record last looked otherwise, by our own clock."""
-        now, looks = self.clock(), (record["owner"], record["beat"])
-        if looks != self._last:
-            self._last, self._since = looks, now
+        """Seconds since the owner or its beat last changed, by our own clock."""
+        now = self.clock()
+        latest = (record["owner"], record["beat"])
+        if latest != self._last:
+            self._last = latest
+            self._since = now
         return now - self._since
 
 
 class Lease:
-    """What the owner holds: a way to change the record that fails when somebody else has it."""
+    """The right to change the record; a change fails when another writer has taken the lease."""
 
-    def __init__(
-        self, points: Points, id: str, address: Address, sightings: Sightings
-    ) -> None:
-        self._points, self.id, self._address, self._sightings = (
-            points,
-            id,
-            address,
-            sightings,
-        )
-        self.owner = uuid.uuid4().hex
+    def __init__(self, points: Points, address: Address, sightings: Sightings) -> None:
+        self._points = points
+        self._address = address
+        self._sightings = sightings
+        self._id = record_id(address.root)
+        self._owner = uuid.uuid4().hex
         self._over = threading.Event()
         self._fault: TamisError | None = None
-        self._beats = 0
 
     def record(self) -> Payload:
-        (row,) = self._points.get([self.id])
-        return row.payload
+        (point,) = self._points.get([self._id])
+        return point.payload
 
     def change(self, values: Payload) -> None:
-        """Change the record, and see that it was ours to change."""
+        """Change the record, or raise IndexLocked if the lease is lost."""
         if self._fault is not None:
             raise self._fault
-        self._points.change(self._if(owner=self.owner), values)
+        self._points.change(self._if(owner=self._owner), values)
         now = self.record()
-        if now["owner"] != self.owner:
+        if now["owner"] != self._owner:
             raise IndexLocked(self._address, now["holder"] or "another indexer", 0)
 
     def take(self, timeout: float, waiting: Callable[[str], None]) -> None:
-        """Become the owner, or say who is."""
+        """Become the owner, or raise IndexLocked with the owner's name."""
+        host = platform.node()
+        mine = {
+            "owner": self._owner,
+            "holder": f"process {os.getpid()} on {host}",
+            "host": host,
+            "pid": os.getpid(),
+            "beat": 0,
+        }
         clock = self._sightings.clock
-        began, told = clock(), False
+        began = clock()
+        is_told = False
         while True:
             now = self.record()
             still = self._sightings.still_for(now)
             if not now["owner"] or _is_dead(now) or still >= STALE:
-                mine = {
-                    "owner": self.owner,
-                    "holder": _name(),
-                    "host": platform.node(),
-                    "pid": os.getpid(),
-                }
-                self._points.change(
-                    self._if(owner=now["owner"], beat=now["beat"]), mine | {"beat": 0}
-                )
-                if self.record()["owner"] == self.owner:
+                unchanged = self._if(owner=now["owner"], beat=now["beat"])
+                self._points.change(unchanged, mine)
+                if self.record()["owner"] == self._owner:
                     return
                 continue
             if clock() - began >= timeout:
                 raise IndexLocked(self._address, now["holder"], timeout)
-            if not told:
+            if not is_told:
                 waiting(now["holder"])
-                told = True
+                is_told = True
             self._over.wait(_PAUSE)
 
     @contextmanager
@@ -106,33 +122,26 @@ class Lease:
             self._over.set()
             heart.join(_BEAT)
 
-    def release(self) -> None:
-        self._points.change(self._if(owner=self.owner), dict(FREE))
-
     def _beat(self) -> None:
+        beat = 0
         while not self._over.wait(_BEAT):
+            beat += 1
             try:
-                self._beats += 1
-                self._points.change(self._if(owner=self.owner), {"beat": self._beats})
-            except (
-                TamisError
-            ) as error:  # for whoever commits next: this thread has nobody to tell
-                self._fault = error
+                self._points.change(self._if(owner=self._owner), {"beat": beat})
+            except TamisError as error:
+                self._fault = error  # raised by the next commit
                 return
 
+    def release(self) -> None:
+        self._points.change(self._if(owner=self._owner), dict(FREE))
+
     def _if(self, **expected: str | int) -> Native:
-        conditions = [
-            {"key": name, "match": {"value": value}} for name, value in expected.items()
-        ]
-        return {"must": [with_ids([self.id]), *conditions]}
-
-
-def _name() -> str:
-    return f"process {os.getpid()} on {platform.node()}"
+        conditions = [equals(name, value) for name, value in expected.items()]
+        return {"must": [with_ids([self._id]), *conditions]}
 
 
 def _is_dead(record: Payload) -> bool:
-    """An owner on this machine whose process is gone; of another machine's we know nothing."""
+    """Return True for a process of this machine that is gone; nothing is known of other machines."""
     if record["host"] != platform.node() or record["pid"] == os.getpid():
         return False
     try:
@@ -140,5 +149,5 @@ def _is_dead(record: Payload) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        pass
     return False

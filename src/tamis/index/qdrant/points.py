@@ -1,32 +1,52 @@
-"""Points: what is stored on the server, as plain values, and what the engine asks of whoever stores them.
+"""What is stored on a server, and what the engine asks of a collection there.
 
-A collection holds points of four kinds, told apart by `kind`: chunks, which have the vectors; one point for
-each document; one for each root, which says what of it is current; one with what the last run skipped.
+A collection holds points of four kinds, told apart by `kind`: chunks, which have the vectors; one
+point for each document; one for each root, which says what is current; and one with the files that
+the last run skipped. docs/cluster.md lists their fields.
 """
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.index.protocol import AS_USUAL, Layout
+from tamis.index.embedded.segment import Lanes
+from tamis.index.embedded.words import names_of as term_names
+from tamis.index.protocol import AS_USUAL, Layout, Prepared
+from tamis.model import (
+    Chunk,
+    Document,
+    Facts,
+    FileState,
+    FrontMatter,
+    Link,
+    Parent,
+    Passage,
+    Stamps,
+)
+from tamis.query.filters import Archived, file_names, folded, nfc, plain
+from tamis.text.linking import key_of as link_key
+from tamis.text.linking import names_of
+from tamis.text.words import storable, text_hash
 
 Native = dict[str, Any]  # a filter as the server's JSON has it
 Payload = dict[str, Any]
 Sparse = Mapping[int, float]  # weights by the numbers of terms
 
-MEANING, WORDS, CODE = "meaning", "words", "code"  # the vectors of a chunk
-_OURS: Final = uuid.UUID(
-    "1f0a9b6e-74d2-5c55-9f3a-74616d697300"
-)  # what our ids are derived from
-_FILLER: Final = 0  # the number of no term: what has no words at all counts as a passage all the same
+# The vectors of a chunk.
+MEANING, WORDS, CODE = "meaning", "words", "code"
+# Our ids are derived from this one.
+_OURS: Final = uuid.UUID("1f0a9b6e-74d2-5c55-9f3a-74616d697300")
+# The number of no term: a chunk without words still counts as a passage.
+_FILLER: Final = 0
 
-# What filters and readers ask for, by the kind of index that it needs. Made before there is any data.
+# Fields that filters and readers ask for, by the kind of index they need. The indexes are made
+# before there is any data.
 KEYWORDS: Final = (
     "kind", "filePath", "document", "fileNames", "parentDirectories", "tagTree", "author", "category",
     "chunk_type", "language", "linkKeys", "looksFor", "owner",
@@ -34,56 +54,63 @@ KEYWORDS: Final = (
 NUMBERS: Final = ("born", "gone", "archived", "chunks", "generation", "beat")
 FLOATS: Final = ("modified", "goneAt")
 TENANT: Final = "root"
-NOTHING: Final[Native] = {"key": "kind", "match": {"value": "nothing"}}
+
+# A search brings these along with each passage, so that showing it needs no second request.
+PASSAGE: Final = (
+    "filePath", "chunkId", "content", "header_path", "start_line", "end_line", "chunk_type", "language",
+    "modified", "tags", "symbols", "parent", "title",
+)  # fmt: skip
+FACTS: Final = ("filePath", "tags", "writtenAuthor", "writtenCategory", "modified")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is written."""
-
-    id: str
-    payload: Payload
-    meaning: NDArray[np.float32] | None = None
-    words: Sparse | None = None
-    code: Sparse | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What comes back: as much of a point as was asked for, and its score where it was searched."""
+    """A point, or as much of it as was asked for, with its score if it was searched."""
 
     id: str
     payload: Payload = field(default_factory=dict)
-    score: float = 0.0
     meaning: NDArray[np.float32] | None = None
-    words: Sparse | None = None
-    code: Sparse | None = None
+    terms: Mapping[str, Sparse] = field(default_factory=dict)  # by lane
+    score: float = 0.0
 
-    def sparse(self, name: str) -> Sparse:
-        return (self.words if name == WORDS else self.code) or {}
+    @property
+    def key(self) -> int:
+        return uuid.UUID(self.id).int
+
+    @property
+    def path(self) -> str:
+        path: str = self.payload["filePath"]
+        return path
+
+    @property
+    def ordinal(self) -> int:
+        return int(self.payload["chunkId"])
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(self.payload["aliases"])
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A search: the nearest to a vector, among the points that a filter allows.
+    """A search: the points nearest to a vector, among those that a filter allows.
 
-    Rarity of terms is counted over `corpus`, never over the collection.
+    The rarity of terms is counted over those points, never over the collection.
     """
 
     using: str
     query: NDArray[np.float32] | Sparse
     filter: Native
     limit: int
-    corpus: Native
     fields: Sequence[str] = ()
     vectors: tuple[str, ...] = ()
 
 
 class Points(Protocol):
-    """A collection of points. Every change can be made twice without harm: what fails is tried again."""
+    """A collection of points. Every change can be made twice without harm, so a failed one is retried."""
 
     def dimension(self) -> int | None:
-        """Of the meaning vectors; 0 for a collection without; None where there is no collection."""
+        """The width of the meaning vectors, 0 without any; None if there is no collection."""
 
     def prepare(self, dimension: int, layout: Layout = AS_USUAL) -> None:
         """Create the collection, unless it exists; raise if it exists with other values."""
@@ -93,35 +120,39 @@ class Points(Protocol):
         ids: Sequence[str],
         fields: Sequence[str] = (),
         vectors: tuple[str, ...] = (),
-    ) -> list[Row]:
-        """Points by id, without those that are not there; no fields named are all."""
+    ) -> list[Point]:
+        """Points by id, as far as they exist. Without names of fields, all fields."""
 
     def find(
         self, filter: Native, fields: Sequence[str] = (), vectors: tuple[str, ...] = ()
-    ) -> Iterator[Row]: ...
-    def nearest(self, asks: Sequence[Ask]) -> list[list[Row]]:
+    ) -> Iterator[Point]: ...
+    def nearest(self, asks: Sequence[Ask]) -> list[list[Point]]:
         """The answers to several searches, in one request."""
 
     def count(self, filter: Native) -> int: ...
     def distinct(self, name: str, filter: Native, most: int) -> list[str]:
-        """How many values a field has."""
+        """The values of a field."""
 
     def put(self, points: Sequence[Point], *, only_new: bool = False) -> None: ...
     def change(self, filter: Native, values: Payload) -> None: ...
     def clear(self, filter: Native, names: Sequence[str]) -> None:
-        """Take fields from points."""
+        """Remove fields from points."""
 
     def delete(self, filter: Native) -> None: ...
     def close(self) -> None: ...
 
 
 def point_id(*parts: object) -> str:
-    """The same parts have the same id, wherever and whenever."""
+    """Return the same id for the same parts, on every machine."""
     return str(uuid.uuid5(_OURS, "\0".join(map(str, parts))))
 
 
-def key_of(id: str) -> int:
-    return uuid.UUID(id).int
+def record_id(root: str) -> str:
+    return point_id(root, "record")
+
+
+def skipped_id(root: str) -> str:
+    return point_id(root, "skipped")
 
 
 def id_of(key: int) -> str:
@@ -130,15 +161,13 @@ def id_of(key: int) -> str:
 
 @lru_cache(maxsize=1 << 17)
 def term_number(term: str) -> int:
-    """A term as a dimension of a sparse vector. Of a million terms, some hundred pairs share theirs."""
-    digest = hashlib.blake2b(
-        term.encode("utf-8", "surrogatepass"), digest_size=4
-    ).digest()
-    return int.from_bytes(digest) or 1
+    """The dimension of a term in a sparse vector. Of a million terms, some hundred pairs share theirs."""
+    encoded = term.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(encoded, digest_size=4).digest()) or 1
 
 
 def sparse(weights: Mapping[str, float]) -> Sparse:
-    """A lane's postings of one passage. What has none still counts among the passages."""
+    """The postings of one passage in one lane."""
     numbered: dict[int, float] = {}
     for term, weight in weights.items():
         number = term_number(term)
@@ -146,22 +175,261 @@ def sparse(weights: Mapping[str, float]) -> Sparse:
     return numbered or {_FILLER: 1.0}
 
 
-def visible(root: str, generation: int, kind: str) -> list[Native]:
-    """The conditions for what a reader of a generation sees: written by then, and not gone by then."""
-    return [
-        {"key": TENANT, "match": {"value": root}},
-        {"key": "kind", "match": {"value": kind}},
-        {"key": "born", "range": {"lte": generation}},
-        {"must_not": [{"key": "gone", "range": {"lte": generation}}]},
-    ]
+# --- Conditions ---------------------------------------------------------------
+
+
+def equals(name: str, value: str | int) -> Native:
+    return {"key": name, "match": {"value": value}}
+
+
+NOTHING: Final = equals("kind", "nothing")
 
 
 def any_of(name: str, values: Sequence[str]) -> Native:
-    return {"key": name, "match": {"any": list(values)}} if values else NOTHING
+    if not values:
+        return NOTHING
+    return {"key": name, "match": {"any": list(values)}}
 
 
 def with_ids(ids: Sequence[str]) -> Native:
     return {"has_id": list(ids)}
 
 
-# What a search brings along of each passage, so that showing it needs no second request.
+def visible(root: str, generation: int, kind: str) -> list[Native]:
+    """The conditions for what a reader of a generation sees: written by then, and not gone by then."""
+    return [
+        equals(TENANT, root),
+        equals("kind", kind),
+        {"key": "born", "range": {"lte": generation}},
+        {"must_not": [{"key": "gone", "range": {"lte": generation}}]},
+    ]
+
+
+# --- Documents as points ------------------------------------------------------
+
+
+def points_of(
+    root: str,
+    born: int,
+    batch: Sequence[Prepared],
+    boosts: Mapping[str, float],
+    archive: Archived,
+) -> Iterator[Point]:
+    """Yield the points of documents, the chunks of each first, all of one generation."""
+    lanes = postings(batch, boosts)
+    row = 0
+    for prepared in batch:
+        document = prepared.document
+        front = document.front
+        facts = Facts(
+            document.path,
+            frozenset(front.tags),
+            front.author,
+            front.category,
+            document.modified,
+        )
+        shared = searchable(facts, archive) | {
+            "root": root,
+            "born": born,
+            "tags": list(front.tags),
+            "title": document.title,
+            "fileHash": prepared.state.hash.hex(),
+        }
+        for chunk in document.chunks:
+            vector = None
+            if prepared.vectors.shape[1]:
+                vector = prepared.vectors[chunk.ordinal]
+            yield Point(
+                point_id(root, document.path, chunk.ordinal, born),
+                shared | _chunk_fields(chunk),
+                vector,
+                {name: own[row] for name, own in lanes.items()},
+            )
+            row += 1
+        own = point_id(root, document.path, "document", born)
+        yield Point(own, shared | _document_fields(prepared))
+
+
+def searchable(facts: Facts, archive: Archived) -> Payload:
+    """The fields of a document that the conditions of `native` look at."""
+    folders = plain(facts.path).split("/")[:-1]
+    return {
+        "filePath": facts.path,
+        "document": nfc(facts.path),
+        "fileNames": list(dict.fromkeys(file_names(facts.path))),
+        "parentDirectories": [f"/{above}/" for above in _prefixes(folders)],
+        "tagTree": sorted(
+            {above for tag in facts.tags for above in _prefixes(tag.split("/"))}
+        ),
+        "author": folded(facts.author),
+        "category": folded(facts.category),
+        "modified": facts.modified,
+        "archived": int(archive.matches(facts)),
+    }
+
+
+def _prefixes(parts: Sequence[str]) -> list[str]:
+    """`area`, `web` -> `area`, `area/web`."""
+    return ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def _chunk_fields(chunk: Chunk) -> Payload:
+    fields = {
+        "kind": "chunk",
+        "chunkId": str(chunk.ordinal),
+        "content": chunk.content,
+        "header_path": chunk.header_path,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "chunk_type": chunk.chunk_type,
+        "symbols": list(chunk.names),
+    }
+    if chunk.language is not None:
+        fields["language"] = chunk.language
+    if chunk.parent is not None:
+        fields["parent"] = chunk.parent
+    return fields
+
+
+def _document_fields(prepared: Prepared) -> Payload:
+    document, front = prepared.document, prepared.document.front
+    links = []
+    for link in document.links:
+        name = link_key(link, document.path)
+        if name:
+            links.append([link.type, link.target, link.anchor, link.ordinal, name])
+    parents = []
+    for each in document.parents:
+        parents.append([each.content, each.header_path, each.start_line, each.end_line])
+    return {
+        "kind": "document",
+        "chunks": len(document.chunks),
+        "state": stored_state(prepared.state),
+        "writtenAuthor": front.author,
+        "writtenCategory": front.category,
+        "aliases": list(front.aliases),
+        "keywords": list(front.keywords),
+        "description": front.description,
+        "warning": storable(document.warning),
+        "links": links,
+        "looksFor": sorted({link[-1] for link in links}),
+        "linkKeys": sorted(names_of(document.path, front.aliases)),
+        "parents": parents,
+    }
+
+
+def postings(
+    batch: Sequence[Prepared], boosts: Mapping[str, float]
+) -> dict[str, list[Sparse]]:
+    """The terms of every chunk by lane, with the same weights as in the embedded engine."""
+    lanes = Lanes(boosts)
+    size = 0
+    for prepared in batch:
+        lanes.begin(prepared.document)
+        for chunk in prepared.document.chunks:
+            lanes.add(size, chunk)
+            size += 1
+    return {name: _by_row(arrays, size) for name, arrays in lanes.files().items()}
+
+
+def _by_row(arrays: Mapping[str, NDArray[Any]], size: int) -> list[Sparse]:
+    names = [name.decode("utf-8", "surrogatepass") for name in term_names(dict(arrays))]
+    terms = np.repeat(np.arange(len(names)), np.diff(arrays["ends"], prepend=0))
+    weights: list[dict[str, float]] = [{} for _ in range(size)]
+    columns = (terms.tolist(), arrays["rows"].tolist(), arrays["weights"].tolist())
+    for term, row, weight in zip(*columns, strict=True):
+        weights[row][names[term]] = weight
+    return [sparse(own) for own in weights]
+
+
+def stored_state(state: FileState) -> Payload:
+    return state._asdict() | {"hash": state.hash.hex()}
+
+
+# --- Points as documents ------------------------------------------------------
+
+
+def read_state(payload: Payload) -> FileState:
+    stored = payload["state"]
+    return FileState(**(stored | {"hash": bytes.fromhex(stored["hash"])}))
+
+
+def stamps_of(states: Mapping[str, FileState], recipe: str) -> dict[str, Stamps]:
+    stamps = {}
+    for path, state in states.items():
+        read_ns = state.read_ns if state.recipe == recipe else 0
+        stamps[path] = (path, *state[:4], read_ns)
+    return stamps
+
+
+def read_facts(payload: Payload) -> Facts:
+    """The facts that filters look at, as the document has them."""
+    return Facts(
+        payload["filePath"],
+        frozenset(payload["tags"]),
+        payload["writtenAuthor"],
+        payload["writtenCategory"],
+        payload["modified"],
+    )
+
+
+def read_passage(payload: Payload) -> Passage:
+    return Passage(
+        path=payload["filePath"],
+        content_hash=text_hash(payload["content"]),
+        modified=payload["modified"],
+        tags=tuple(payload["tags"]),
+        title=payload["title"],
+        **asdict(_read_chunk(payload)),
+    )
+
+
+def read_links(payload: Payload) -> list[tuple[Link, str]]:
+    return [(Link(*link), name) for *link, name in payload["links"]]
+
+
+def read_parents(payload: Payload) -> list[Parent]:
+    return [Parent(*parent) for parent in payload["parents"]]
+
+
+def read_prepared(document: Point, chunks: Iterable[Point], dimension: int) -> Prepared:
+    """A document as it was written."""
+    payload = document.payload
+    ordered = sorted(chunks, key=lambda point: point.ordinal)
+    front = FrontMatter(
+        description=payload["description"],
+        keywords=tuple(payload["keywords"]),
+        tags=tuple(payload["tags"]),
+        aliases=document.aliases,
+        author=payload["writtenAuthor"],
+        category=payload["writtenCategory"],
+    )
+    made = Document(
+        document.path,
+        payload["title"],
+        front,
+        payload["modified"],
+        tuple(_read_chunk(point.payload) for point in ordered),
+        tuple(link for link, _ in read_links(payload)),
+        tuple(read_parents(payload)),
+        payload["warning"],
+    )
+    vectors = np.zeros((len(ordered), dimension), np.float32)
+    for row, point in enumerate(ordered):
+        if point.meaning is not None:
+            vectors[row] = point.meaning
+    return Prepared(made, read_state(payload), vectors)
+
+
+def _read_chunk(payload: Payload) -> Chunk:
+    return Chunk(
+        int(payload["chunkId"]),
+        payload["content"],
+        payload["header_path"],
+        payload["start_line"],
+        payload["end_line"],
+        payload["chunk_type"],
+        payload.get("language"),
+        tuple(payload["symbols"]),
+        payload.get("parent"),
+    )

@@ -1,76 +1,68 @@
 """Writing: points of a generation that nobody sees yet, then one small change that makes it current.
 
-A chunk and a document say in which generation they were `born`, and, once they are replaced or removed, in
-which they are `gone`. A reader of generation G sees what was born by then and is not gone by then. A run
-marks and writes everything for G + 1, and then changes the record of the root, one point, from G to G + 1:
-that is the commit. Until then readers see G, whole; a run that dies leaves what no reader sees, and the next
-one takes it back. What is gone is deleted when no search can still be looking at it.
+A chunk and a document say in which generation they were `born`, and, once they are replaced or
+removed, in which they are `gone`. A reader of generation G sees what was born by then and is not
+gone by then. A run marks and writes everything for G + 1, and then changes the record of the root,
+one point, from G to G + 1: that is the commit. A run that dies before it leaves points that no
+reader sees; the next run takes them back. What is gone is deleted when no search can still need it.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from tamis.index.protocol import Prepared
-from tamis.index.qdrant.lease import FREE, Lease, Sightings
+from tamis.index.qdrant.lease import Lease
 from tamis.index.qdrant.points import (
     CODE,
     MEANING,
     TENANT,
     WORDS,
     Native,
-    Payload,
     Point,
     Points,
-    Row,
     any_of,
+    equals,
     point_id,
+    points_of,
+    read_state,
+    skipped_id,
+    stamps_of,
+    stored_state,
     visible,
 )
-from tamis.index.qdrant.records import points_of, read_state, stamps_of, stored_state
-from tamis.model import Address, FileState, Skipped, Stamps
+from tamis.model import FileState, Skipped, Stamps
 from tamis.query.filters import Archived
 
 LINGER: Final = 60.0  # seconds that what is gone stays, for searches that began before
 _OF_MODEL: Final = ("model", "fingerprint", "dimension", "root", "archive")
-_ALL_VECTORS: Final = (MEANING, WORDS, CODE)
-
-
-def record_id(root: str) -> str:
-    return point_id(root, "record")
-
-
-def skipped_id(root: str) -> str:
-    return point_id(root, "skipped")
 
 
 class QdrantWriter:
     """The one writer of a root. Each `put` and `remove` is a generation, unless the whole run is one."""
 
+    late_vectors: Final = None  # documents are written with their vectors
+
     def __init__(
         self,
         points: Points,
-        address: Address,
+        root: str,
         lease: Lease,
         boosts: Mapping[str, float],
         archive: Sequence[str],
     ) -> None:
-        self._points, self._address, self._lease, self._boosts = (
-            points,
-            address,
-            lease,
-            boosts,
-        )
+        self._points = points
+        self._root = root
+        self._lease = lease
+        self._boosts = boosts
+        self._archive = archive
         record = lease.record()
         self._generation: int = record["generation"]
         self._facts: dict[str, Any] = dict(record["facts"])
-        self._archive = tuple(archive)
-        self._is_held = False  # everything shows at the end
-        self._is_changed = False  # what is written waits for its commit
-
-    late_vectors: Final = None  # documents are written with their vectors
+        self._is_one_commit = False
+        self._is_changed = False  # something is written and not committed yet
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -81,218 +73,153 @@ class QdrantWriter:
         return self._generation
 
     def file_states(self) -> dict[str, FileState]:
-        rows = self._documents(("filePath", "state"))
-        return {
-            row.payload["filePath"]: read_state(row.payload["state"]) for row in rows
-        }
+        return {point.path: read_state(point.payload) for point in self._documents("state")}  # fmt: skip
 
     def stamps(self, recipe: str) -> dict[str, Stamps]:
         return stamps_of(self.file_states(), recipe)
 
     def dates(self) -> dict[str, float]:
-        rows = self._documents(("filePath", "modified"))
-        return {row.payload["filePath"]: row.payload["modified"] for row in rows}
+        found = self._documents("modified")
+        return {point.path: point.payload["modified"] for point in found}
 
     def describe(self, values: Mapping[str, Any]) -> None:
-        """Record facts about the index that are no generation of their own.
+        """Record facts about the index, without a new generation.
 
-        A model that is named for the first time decides what the collection can hold.
+        A model that is named for the first time decides the width of the collection's vectors.
         """
         if "dimension" in values:
             self._points.prepare(int(values["dimension"]))
-            values = {"archive": list(self._archive)} | dict(values)
+            self._facts["archive"] = list(self._archive)
         self._facts |= values
-        if not self._is_held:
+        if not self._is_one_commit:
             self._lease.change({"facts": self._facts})
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        self._is_held = True
+        self._is_one_commit = True
         yield
-        self._is_held = False
+        self._is_one_commit = False
         self._commit()
 
     def clear(self) -> None:
-        self._bury([])
-        self._facts = {
-            name: value for name, value in self._facts.items() if name not in _OF_MODEL
-        }
+        self._bury()
+        for name in _OF_MODEL:
+            self._facts.pop(name, None)
 
     def put(self, batch: Sequence[Prepared], pending: int) -> None:
         """Add documents, in place of those with the same paths."""
-        self._bury([prepared.document.path for prepared in batch], some=True)
+        self._bury(any_of("filePath", [each.document.path for each in batch]))
         archive = Archived(tuple(self._facts.get("archive", ())))
         born = self._generation + 1
-        self._points.put(
-            list(points_of(self._address.root, born, batch, self._boosts, archive))
-        )
+        points = points_of(self._root, born, batch, self._boosts, archive)
+        self._points.put(list(points))
         self._facts["pending"] = pending
-        self._commit_unless_held()
+        self._commit_batch()
 
     def remove(self, paths: Sequence[str]) -> None:
         if paths:
-            self._bury(paths, some=True)
-            self._commit_unless_held()
+            self._bury(any_of("filePath", paths))
+            self._commit_batch()
 
     def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
-        """Record new times of files whose content is as it was. One whose date moved is written anew."""
+        """Record new times of files with the same content. A document whose date moved is copied."""
         if not files:
             return
         new = {path: (state, modified) for path, state, modified in files}
-        rows = list(self._points.find(self._at(list(new), "document")))
-        moved = [
-            row
-            for row in rows
-            if row.payload["modified"] != new[row.payload["filePath"]][1]
-        ]
-        ids = {row.id for row in moved}
-        still = [row for row in rows if row.id not in ids]
-        self._points.put(
-            [_with_state(row, new[row.payload["filePath"]][0]) for row in still]
-        )
+        kept: list[Point] = []
+        moved: list[Point] = []
+        for point in self._points.find(self._at("document", list(new))):
+            state, modified = new[point.path]
+            payload = point.payload | {"state": stored_state(state)}
+            is_moved = point.payload["modified"] != modified
+            (moved if is_moved else kept).append(replace(point, payload=payload))
+        self._points.put(kept)
         if moved:
-            self._redate(moved, new)
+            self._redate(moved, {path: modified for path, _, modified in files})
 
-    def _redate(
-        self, moved: Sequence[Row], new: Mapping[str, tuple[FileState, float]]
-    ) -> None:
-        paths = [row.payload["filePath"] for row in moved]
-        chunks = list(self._points.find(self._at(paths, "chunk"), (), _ALL_VECTORS))
-        self._bury(paths, some=True)
-        documents = [_with_state(row, new[row.payload["filePath"]][0]) for row in moved]
-        copies = [*map(_as_point, chunks), *documents]
-        born = self._generation + 1
-        self._points.put(
-            [
-                self._copied(each, born, new[each.payload["filePath"]][1])
-                for each in copies
-            ]
-        )
-        self._commit_unless_held()
-
-    def _copied(self, point: Point, born: int, modified: float) -> Point:
-        payload = point.payload | {"born": born, "modified": modified}
-        payload = {
-            name: value
-            for name, value in payload.items()
-            if name not in ("gone", "goneAt")
-        }
-        part = payload.get("chunkId", "document")
-        return replace(
-            point,
-            id=point_id(self._address.root, payload["filePath"], part, born),
-            payload=payload,
-        )
+    def _redate(self, documents: Sequence[Point], dates: Mapping[str, float]) -> None:
+        paths = [point.path for point in documents]
+        vectors = (MEANING, WORDS, CODE)
+        chunks = list(self._points.find(self._at("chunk", paths), (), vectors))
+        self._bury(any_of("filePath", paths))
+        copies = []
+        for point in (*chunks, *documents):
+            born = self._generation + 1
+            payload = point.payload | {"born": born, "modified": dates[point.path]}
+            payload.pop("gone", None)
+            payload.pop("goneAt", None)
+            part = payload.get("chunkId", "document")
+            own = point_id(self._root, point.path, part, born)
+            copies.append(replace(point, id=own, payload=payload))
+        self._points.put(copies)
+        self._commit_batch()
 
     def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
-        """Every file is in: nothing is pending."""
         kept = [[item.path, item.reason, item.detail] for item in skipped]
-        payload = {"kind": "skipped", TENANT: self._address.root, "skipped": kept}
-        self._points.put([Point(skipped_id(self._address.root), payload)])
+        payload = {"kind": "skipped", TENANT: self._root, "skipped": kept}
+        self._points.put([Point(skipped_id(self._root), payload)])
         self.describe({**facts, "pending": 0, "built_at": time.time()})
         self._sweep()
 
     def take_back(self) -> None:
-        """Undo what a run that died had written for a generation that never came."""
+        """Undo what a run that died has written for a generation that was never committed."""
         later = {"key": "born", "range": {"gt": self._generation}}
         gone = {"key": "gone", "range": {"gt": self._generation}}
-        self._points.delete({"must": [self._ours(), later]})
-        self._points.clear({"must": [self._ours(), gone]}, ["gone", "goneAt"])
+        self._points.delete(self._ours(later))
+        self._points.clear(self._ours(gone), ["gone", "goneAt"])
         self._sweep()
 
     def discard(self) -> None:
-        """Throw everything away, unread."""
-        kinds = any_of("kind", ["chunk", "document", "skipped"])
-        self._points.delete({"must": [self._ours(), kinds]})
+        """Delete everything, unread."""
+        self._points.delete(self._ours(any_of("kind", ["chunk", "document", "skipped"])))  # fmt: skip
         self._facts = {}
         self._commit()
 
     def _sweep(self) -> None:
+        """Delete what is gone, and was so before any search that may still run."""
         by_now = {"key": "gone", "range": {"lte": self._generation}}
         long_ago = {"key": "goneAt", "range": {"lt": time.time() - LINGER}}
-        self._points.delete({"must": [self._ours(), by_now, long_ago]})
+        self._points.delete(self._ours(by_now, long_ago))
 
-    def _bury(self, paths: Sequence[str], *, some: bool = False) -> None:
-        """Mark documents as gone with the next generation: some, or all there are."""
+    def _bury(self, *which: Native) -> None:
+        """Mark documents and their chunks as gone with the next generation."""
         self._is_changed = True
         gone = {"gone": self._generation + 1, "goneAt": time.time()}
         for kind in ("chunk", "document"):
-            conditions = visible(self._address.root, self._generation, kind)
-            which = [any_of("filePath", paths)] if some else []
+            conditions = visible(self._root, self._generation, kind)
             self._points.change({"must": [*conditions, *which]}, gone)
 
-    def _commit_unless_held(self) -> None:
-        if not self._is_held:
+    def _commit_batch(self) -> None:
+        if not self._is_one_commit:
             self._commit()
 
     def _commit(self) -> None:
-        """The one change that makes a generation current."""
+        """Make the next generation current, in one change."""
         new = self._generation + 1
-        chunks = self._points.count({"must": visible(self._address.root, new, "chunk")})
-        has_text = {"key": "chunks", "range": {"gt": 0}}
-        documents = self._points.count(
-            {"must": [*visible(self._address.root, new, "document"), has_text]}
-        )
-        counts = {"documents": documents, "chunkCount": chunks}
-        self._lease.change({"generation": new, "facts": self._facts} | counts)
-        self._generation, self._is_changed = new, False
+        chunks = visible(self._root, new, "chunk")
+        with_text = {"key": "chunks", "range": {"gt": 0}}
+        documents = [*visible(self._root, new, "document"), with_text]
+        record = {
+            "generation": new,
+            "facts": self._facts,
+            "chunkCount": self._points.count({"must": chunks}),
+            "documents": self._points.count({"must": documents}),
+        }
+        self._lease.change(record)
+        self._generation = new
+        self._is_changed = False
 
-    def _documents(self, fields: Sequence[str]) -> Iterator[Row]:
-        """Those that this run would replace: in a run that shows at the end, none once it has cleared."""
-        now = self._generation + (1 if self._is_held and self._is_changed else 0)
-        return self._points.find(
-            {"must": visible(self._address.root, now, "document")}, fields
-        )
+    def _documents(self, field: str) -> Iterator[Point]:
+        """The documents that this run would replace: none after `clear` in a run that is one commit."""
+        now = self._generation
+        if self._is_one_commit and self._is_changed:
+            now += 1
+        condition = {"must": visible(self._root, now, "document")}
+        return self._points.find(condition, ("filePath", field))
 
-    def _at(self, paths: Sequence[str], kind: str) -> Native:
-        conditions = visible(self._address.root, self._generation, kind)
+    def _at(self, kind: str, paths: Sequence[str]) -> Native:
+        conditions = visible(self._root, self._generation, kind)
         return {"must": [*conditions, any_of("filePath", paths)]}
 
-    def _ours(self) -> Native:
-        return {"key": TENANT, "match": {"value": self._address.root}}
-
-
-def _with_state(row: Row, state: FileState) -> Point:
-    return Point(row.id, row.payload | {"state": stored_state(state)})
-
-
-def _as_point(row: Row) -> Point:
-    return Point(row.id, row.payload, row.meaning, row.words, row.code)
-
-
-@contextmanager
-def open_writer(
-    points: Points,
-    address: Address,
-    archive: Sequence[str],
-    timeout: float,
-    waiting: Callable[[str], None],
-    boosts: Mapping[str, float],
-    *,
-    discard: bool,
-    sightings: Sightings,
-) -> Iterator[QdrantWriter]:
-    """Become the writer of a root, and clear up after one that died."""
-    lease = Lease(points, record_id(address.root), address, sightings)
-    lease.take(timeout, waiting)
-    try:
-        with lease.beating():
-            writer = QdrantWriter(points, address, lease, boosts, archive)
-            writer.take_back()
-            if discard:
-                writer.discard()
-            yield writer
-    finally:
-        lease.release()
-
-
-def new_record(root: str) -> Point:
-    """The record of a root that nobody has written yet."""
-    payload: Payload = {
-        "kind": "root",
-        TENANT: root,
-        "generation": 0,
-        "facts": {},
-        "documents": 0,
-    }
-    return Point(record_id(root), payload | {"chunkCount": 0} | FREE)
+    def _ours(self, *conditions: Native) -> Native:
+        return {"must": [equals(TENANT, self._root), *conditions]}
