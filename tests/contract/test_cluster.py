@@ -902,7 +902,7 @@ def test_what_cannot_be_migrated(server, tmp_path):
     )
     assert "either --to URL or --from URL" in str(run("migrate", str(root)).exception)
     run("index", str(root), "--model", "hashing", "-q")
-    write_files(root, {"tamis.toml": "[fields]\ntitle = 9.0\n"})
+    write_files(root, {"tamis.toml": "[chunking]\nmax_chars = 900\n"})
     assert (
         "other settings"
         in run("migrate", str(root), "--to", server.url).exception.message
