@@ -48,7 +48,7 @@ from pathlib import Path
 from tamis.ingest.code.child import CHILD
 from tamis.ingest.code.chunks import code_parts
 from tamis.ingest.code.grammars import GRAMMARS
-from tamis.ingest.code.symbols import Symbol, symbols
+from tamis.ingest.code.symbols import Symbol, reading
 from tamis.ingest.parse import window_passages
 from tamis.model import Chunk, embedding_text
 from tamis.models.embedders import load_embedder
@@ -226,7 +226,8 @@ def _plain(name: str) -> str:
 def by_us(texts: Texts, language: str) -> tuple[dict[Path, Definitions], int]:
     found, unread = {}, 0
     for path, text in texts.items():
-        ours = symbols(text, "tsx" if path.suffix == ".tsx" else language)
+        read = reading(text, "tsx" if path.suffix == ".tsx" else language)
+        ours = read.definitions if read else None
         unread += ours is None
         found[path] = Counter(
             {

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from support.sources import symbols
 from tamis.ingest.code import child
 from tamis.ingest.code.child import CHILD, Child
 from tamis.ingest.code.grammars import GRAMMARS
-from tamis.ingest.code.symbols import symbols
 
 SOURCE = Path(child.__file__).parents[2]
 CODE = "def f(): pass\n"

@@ -1,5 +1,6 @@
 """Source in every language that has a grammar, and the names it defines."""
 
+from tamis.ingest.code.symbols import Symbol, reading
 from tamis.text.languages import CODE_LANGUAGE
 
 EXTENSION = {
@@ -439,3 +440,9 @@ extension Client { func more() {} }
 
 
 SOURCES = {language: source for language, source, _ in TABLE}
+
+
+def symbols(text: str, language: str) -> list[Symbol] | None:
+    """Return what a text defines, without constants; None if it does not parse."""
+    found = reading(text, language)
+    return found.definitions if found else None

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from support.sources import EXTENSION, SOURCES, TABLE
+from support.sources import EXTENSION, SOURCES, TABLE, symbols
 from tamis.ingest.code.chunks import code_parts
 from tamis.ingest.code.grammars import GRAMMARS
-from tamis.ingest.code.symbols import Symbol, symbols
+from tamis.ingest.code.symbols import Symbol
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Chunk, Document, Link

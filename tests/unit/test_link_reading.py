@@ -2,11 +2,11 @@
 
 import pytest
 
-from tamis.ingest.documents.links import document_target, wiki_target
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document, Link
 from tamis.settings import ChunkingSettings
+from tamis.text.linking import document_target, wiki_target
 
 
 def document_of(text: str, sizes: ChunkingSettings | None = None) -> Document:

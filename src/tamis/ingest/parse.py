@@ -5,7 +5,6 @@ from dataclasses import replace
 from tamis.ingest.code.chunks import code_parts
 from tamis.ingest.code.data import data_parts
 from tamis.ingest.documents.frontmatter import front_matter
-from tamis.ingest.documents.links import front_links
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.documents.notebook import notebook_passages, read_notebook
 from tamis.ingest.documents.rst import rst_outline
@@ -22,6 +21,7 @@ from tamis.text.languages import (
     file_name,
     language_of,
 )
+from tamis.text.linking import front_links
 from tamis.text.words import tag_name
 
 # Raise whenever the same file would give other passages: older indexes are then out of date.

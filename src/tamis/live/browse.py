@@ -14,7 +14,6 @@ from tamis.corpus import Corpus
 from tamis.errors import NotIndexed, UsageError
 from tamis.index.protocol import Edge, IndexSnapshot
 from tamis.ingest.documents.frontmatter import front_matter
-from tamis.ingest.documents.links import document_target
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.read import read_inside
 from tamis.model import (
@@ -36,7 +35,7 @@ from tamis.query.language import atom, parse_query
 from tamis.request import SearchRequest
 from tamis.search.understand import filter_of
 from tamis.text.languages import MARKDOWN, PROSE, extension, language_of
-from tamis.text.linking import Directory, named
+from tamis.text.linking import Directory, document_target, named
 
 MOST_NODES: Final = 120  # of a picture: more cannot be read
 _SHOWN: Final = 5  # documents that an error names

@@ -1,22 +1,26 @@
-"""Targets of links: the document, of those that are allowed, that a reference means.
+"""Links: the targets that texts write, and the documents that they mean.
 
-A link is stored as it is written. It leads to the document that fits it best, and how well a
-document fits depends on the link and that document alone, not on other documents. So resolving
-links among the documents that a filter allows gives the same as an index of those alone, and a
-link whose target does not exist yet fits nothing.
+Links that leave the corpus are dropped when they are read: those to another scheme or host, and
+those that are only an anchor in their own document. The others are stored as they are written.
+
+A link leads to the document that fits it best, of those that are allowed, and how well a document
+fits depends on the link and that document alone, not on other documents. So resolving links among
+the documents that a filter allows gives the same as an index of those alone, and a link whose target
+does not exist yet fits nothing.
 
 The order is Obsidian's for notes: the exact path, then any document whose path ends so, the nearest
 first, then aliases. Markdown links are paths first; imports stay within their language.
 """
 
 import posixpath
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from tamis.model import Link
+from tamis.model import FrontMatter, Link
 from tamis.query.filters import folded
 from tamis.text.languages import (
     KNOWN_EXTENSIONS,
@@ -30,6 +34,12 @@ from tamis.text.languages import (
 # Raise it if the same link looks for another key: indexes made before are then out of date.
 LINKS_VERSION: Final = 1
 
+# One letter is no scheme: `c:` is a disk.
+_ELSEWHERE: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
+# The name of a note may contain a colon.
+_NO_NAME: Final = re.compile(r"[\w+.-]+://|//|mailto:", re.IGNORECASE)
+_ENCODED: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
+_WIKI: Final = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 # Files that links may mean by the name of their folder.
 _FOLDER_PAGES: Final = frozenset({"index", "_index", "readme", "__init__", "mod"})
 # Languages whose files import each other.
@@ -41,8 +51,65 @@ _FAMILY: Final = {
     "scala": "java",
 }
 
+Target = tuple[str, str]  # a path or name, and the anchor behind it
 # How a text names a document: a whole path, the end of one, another name, or (in Go) a folder.
 NameKind = Literal["form", "suffix", "alias", "package", "package suffix"]
+Name = tuple[NameKind, str]
+
+
+# --- Targets as they are written --------------------------------------------------------
+
+
+def document_target(url: str) -> Target | None:
+    """Decode a Markdown URL and drop its query; `./`, `../` and `/` stay as written."""
+    if _ELSEWHERE.match(url):
+        return None
+    return _path_target(url)
+
+
+def _path_target(url: str) -> Target | None:
+    path, _, anchor = url.partition("#")
+    path = path.partition("?")[0]
+    path = _ENCODED.sub(_decoded, path).strip()
+    if not path:
+        return None
+    return path, _ENCODED.sub(_decoded, anchor).strip()
+
+
+def _decoded(found: re.Match[str]) -> str:
+    """Decode `%20`; bytes that are no UTF-8 become the replacement character."""
+    hexadecimal = found[0].replace("%", "")
+    return bytes.fromhex(hexadecimal).decode("utf-8", "replace")
+
+
+def wiki_target(inside: str) -> Target | None:
+    """Read the text between `[[` and `]]`: `Note#Heading|text`. A table writes the bar as `\\|`."""
+    name = inside.partition("|")[0].rstrip().removesuffix("\\")
+    name, _, anchor = name.partition("#")
+    name = name.strip()
+    if not name or "\n" in inside or _NO_NAME.match(name):
+        return None
+    return name, anchor.strip()
+
+
+def front_links(front: FrontMatter) -> list[Link]:
+    """Return the links of the whole document: `related`, and wiki links in other properties."""
+    related = [Link("related", *target) for target in _targets(front.related)]
+    others = [Link("wikilink", *target) for target in _targets(front.links)]
+    return list(dict.fromkeys(related + others))
+
+
+def _targets(texts: Iterable[str]) -> Iterator[Target]:
+    for text in texts:
+        targets = [wiki_target(inside) for inside in _WIKI.findall(text)]
+        if not targets:  # a path, or the name of a note
+            name = text.partition("|")[0].strip()
+            if not _NO_NAME.match(name):
+                targets = [_path_target(name)]
+        yield from filter(None, targets)
+
+
+# --- Keys -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +121,7 @@ class Named:
     forms: tuple[str, ...]  # spellings of the path, folded
     folder: tuple[str, ...]
     aliases: frozenset[str]
-
-    @property
-    def package(self) -> str:
-        """The folder as an import in Go names it; empty for other languages."""
-        if extension(self.path) != ".go":
-            return ""
-        return "/".join(self.folder)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """One reading of a link: the name that a document must have for it."""
-
-    text: str
-    kind: NameKind
+    package: str  # the folder as an import in Go names it; empty for other languages
 
 
 @lru_cache(maxsize=1 << 16)
@@ -80,8 +133,15 @@ def named(path: str, aliases: tuple[str, ...] = ()) -> Named:
     folder, _, stem = bare.rpartition("/")
     if folder and stem in _FOLDER_PAGES:
         forms.append(folder)
-    folders = tuple(full.split("/")[:-1])
-    return Named(path, full, tuple(forms), folders, frozenset(map(folded, aliases)))
+    above = full.rpartition("/")[0]
+    return Named(
+        path=path,
+        full=full,
+        forms=tuple(forms),
+        folder=tuple(full.split("/")[:-1]),
+        aliases=frozenset(map(folded, aliases)),
+        package=above if extension(path) == ".go" else "",
+    )
 
 
 def names_of(path: str, aliases: tuple[str, ...]) -> frozenset[str]:
@@ -97,7 +157,7 @@ def names_of(path: str, aliases: tuple[str, ...]) -> frozenset[str]:
 
 def key_of(link: Link, source: str) -> str:
     """Return the key that a link looks for: the last part of its path, in each of its readings."""
-    texts = [_slashed(reading.text) for reading in _readings(link, source)]
+    texts = [_slashed(text) for _, text in _readings(link, source)]
     ends = [text for text in texts if text and _last(text) not in (".", "..")]
     if not ends:
         return ""
@@ -116,15 +176,18 @@ def _key(text: str) -> str:
     return key
 
 
+# --- Documents that links mean ----------------------------------------------------------
+
+
 class Directory:
     """Documents by all of their names, so that a link finds its target among thousands."""
 
     def __init__(self, documents: Iterable[Named]) -> None:
-        self._by_name: dict[tuple[NameKind, str], list[Named]] = defaultdict(list)
-        self._nearest: dict[tuple[NameKind, str, str], _Nearest] = {}
+        self._by_name: dict[Name, list[Named]] = defaultdict(list)
+        self._nearest: dict[tuple[Name, str], _Nearest] = {}
         for document in documents:
-            for kind, name in _names(document):
-                self._by_name[kind, name].append(document)
+            for name in _names(document):
+                self._by_name[name].append(document)
 
     def resolve(self, link: Link, source: str) -> str | None:
         """Return the path of the document that a link of `source` leads to."""
@@ -135,28 +198,27 @@ class Directory:
                 return None
         folder = named(source).folder
         for reading in _readings(link, source):
-            if reading.text:
-                found = self._table(reading, importer, source).best(folder)
-                if found:
-                    return found
+            found = self._table(reading, importer, source).best(folder)
+            if found:
+                return found
         return None
 
-    def _table(self, reading: _Reading, importer: str, source: str) -> "_Nearest":
-        key = (reading.kind, reading.text, importer)
-        if key not in self._nearest:
-            documents = list(self._by_name.get((reading.kind, reading.text), ()))
-            if importer == ".go" and reading.kind == "form":
-                documents += self._by_name.get(("package", reading.text), ())
-            if importer == ".go" and reading.kind == "suffix":
-                documents += self._by_name.get(("package suffix", reading.text), ())
+    def _table(self, reading: Name, importer: str, source: str) -> "_Nearest":
+        if (reading, importer) not in self._nearest:
+            kind, text = reading
+            documents = list(self._by_name.get(reading, ()))
+            if importer == ".go" and kind == "form":
+                documents += self._by_name.get(("package", text), ())
+            if importer == ".go" and kind == "suffix":
+                documents += self._by_name.get(("package suffix", text), ())
             if importer:
                 family = _family(source)
                 documents = [one for one in documents if _family(one.path) == family]
-            self._nearest[key] = _Nearest(documents, reading, importer)
-        return self._nearest[key]
+            self._nearest[reading, importer] = _Nearest(documents, reading, importer)
+        return self._nearest[reading, importer]
 
 
-def _names(document: Named) -> Iterator[tuple[NameKind, str]]:
+def _names(document: Named) -> Iterator[Name]:
     """Yield all names of a document."""
     suffixes: set[str] = set()
     for form in document.forms:
@@ -177,7 +239,7 @@ class _Nearest:
     """Documents of one name: the best below each folder, those of the right kind first."""
 
     def __init__(
-        self, documents: Iterable[Named], reading: _Reading, importer: str
+        self, documents: Iterable[Named], reading: Name, importer: str
     ) -> None:
         # By mismatch of the kind and folder: steps down, depth and path.
         self._below: dict[tuple[bool, tuple[str, ...]], tuple[int, int, str]] = {}
@@ -206,56 +268,66 @@ class _Nearest:
         return None
 
 
-def _is_meant(document: Named, reading: _Reading, importer: str) -> bool:
+def _is_meant(document: Named, reading: Name, importer: str) -> bool:
     """Return True for the kind of document that is meant, if several have the same name."""
-    if reading.kind == "alias" or f"/{document.full}".endswith(f"/{reading.text}"):
+    kind, text = reading
+    if kind == "alias" or f"/{document.full}".endswith(f"/{text}"):
         return True
     if importer:
         return importer == extension(document.path)
     return extension(document.path) in PROSE
 
 
-def _readings(link: Link, source: str) -> Iterator[_Reading]:
-    """Yield the readings of a link, best first."""
+def _readings(link: Link, source: str) -> Iterator[Name]:
+    """Yield the names that a document may have for a link to mean it, best first."""
     written = folded(link.target)
     target = _slashed(written)
     rest = target.lstrip("/")
     if not rest:
         return
+    is_import = link.type == "import"
+    is_relative = target.startswith(("./", "../")) or target in (".", "..")
     if target.startswith("/"):
-        yield _Reading(rest, "form")
-        if link.type != "import":
-            yield _Reading(rest, "suffix")
-    elif link.type == "import":
+        yield "form", rest
+        if not is_import:
+            yield "suffix", rest
+    elif is_import:
         yield from _import_readings(target, source)
-    elif link.type == "markdown" or _is_relative(target):
+    elif link.type == "markdown" or is_relative:
         # A path from the document's own folder; in Markdown, as in Obsidian, a name is enough.
-        yield _Reading(_beside(source, target), "form")
-        is_name = not _is_relative(target) and ".." not in target.split("/")
-        is_page = _last(target) in _FOLDER_PAGES
-        if link.type == "markdown" and is_name and not is_page:
-            yield _Reading(target, "form")
-            yield _Reading(target, "suffix")
+        yield from _beside(source, target)
+        is_name = not is_relative and ".." not in target.split("/")
+        if is_name and _last(target) not in _FOLDER_PAGES:
+            yield "form", target
+            yield "suffix", target
     else:
-        yield _Reading(target, "form")
-        yield _Reading(_beside(source, target), "form")
-        yield _Reading(target, "suffix")
-        yield _Reading(written, "alias")
+        yield "form", target
+        yield from _beside(source, target)
+        yield "suffix", target
+        yield "alias", written
 
 
-def _import_readings(target: str, source: str) -> Iterator[_Reading]:
+def _import_readings(target: str, source: str) -> Iterator[Name]:
     """Yield the readings of an import; a bare name is a module of this folder or one above it."""
     if "/" in target or extension(target) in KNOWN_EXTENSIONS:
-        yield _Reading(target, "form")
-        yield _Reading(target, "suffix")
+        yield "form", target
+        yield "suffix", target
     else:
         folder = named(source).folder
         for depth in range(len(folder), -1, -1):
-            yield _Reading("/".join((*folder[:depth], target)), "form")
+            yield "form", "/".join((*folder[:depth], target))
     if extension(source) == ".go":
         # The address of the module comes before its own folders.
         for ending in _endings(target):
-            yield _Reading(ending, "package")
+            yield "package", ending
+
+
+def _beside(source: str, target: str) -> Iterator[Name]:
+    """Yield the path that a target means from its document's folder, unless it is outside."""
+    folder = "/".join(named(source).folder)
+    path = posixpath.normpath(posixpath.join(folder, target))
+    if path not in (".", "..") and not path.startswith("../"):
+        yield "form", path
 
 
 def _endings(form: str) -> Iterator[str]:
@@ -270,19 +342,6 @@ def _slashed(text: str) -> str:
     if not text.strip("/\\"):
         return ""
     return text.replace("\\", "/").strip().rstrip("/")
-
-
-def _is_relative(target: str) -> bool:
-    return target.startswith(("./", "../")) or target in (".", "..")
-
-
-def _beside(source: str, target: str) -> str:
-    """Return the path that a target means from its document's folder; empty if it is outside."""
-    folder = "/".join(named(source).folder)
-    path = posixpath.normpath(posixpath.join(folder, target.lstrip("/")))
-    if path in (".", "..") or path.startswith("../"):
-        return ""
-    return path
 
 
 def _last(path: str) -> str:

@@ -1,7 +1,7 @@
 """Source code by its structure: chunks that are whole definitions, an outline, and links to what is imported.
 
-A chunk is a function, a method or a small class with its comment and decorators, and says in its header
-path where it stands (`Client > retry`). What stands between definitions (imports, constants, code that
+A chunk is a function, a method or a small class with its comment and decorators, and its header path
+says where it is (`Client > retry`). What stands between definitions (imports, constants, code that
 runs) is in chunks too, so no line is lost; a class that is too large for one chunk becomes its head and
 its members. A run of constants that is long enough to stand alone is `data`.
 
@@ -11,32 +11,32 @@ shown whole, or the outline of its class or file.
 A file that mostly does not parse has no parts here: the caller takes windows of lines.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice, zip_longest
+from operator import itemgetter
 from typing import Final
 
 from tamis.ingest.code.grammars import CONSTANT, GRAMMARS
 from tamis.ingest.code.imports import import_targets
-from tamis.ingest.code.symbols import (
-    TYPES,
-    Mark,
-    Reading,
-    Section,
-    Symbol,
-    cut,
-    joined,
-    reading,
-    taken,
-    together,
-    two_levels,
+from tamis.ingest.code.symbols import TYPES, Reading, Symbol, reading
+from tamis.ingest.documents.sections import (
+    SEPARATOR,
+    Lines,
+    Passages,
+    Span,
+    common_start,
+    is_small,
+    pieces,
+    trimmed,
 )
-from tamis.ingest.documents.sections import SEPARATOR, Lines, Passages, Span, trimmed
 from tamis.model import Chunk, Link, Parent
 from tamis.settings import ChunkingSettings
-from tamis.text.languages import CODE_LANGUAGE, extension, file_name
+from tamis.text.languages import CODE_LANGUAGE, ChunkType, extension, file_name
 
 _SHOWN: Final = {
     "cpp": "C++", "csharp": "C#", "javascript": "JavaScript", "php": "PHP", "tsx": "TSX",
@@ -44,160 +44,164 @@ _SHOWN: Final = {
 }  # fmt: skip
 # No file that people wrote refers to more; a made one could to a million.
 _MAX_LINKS: Final = 2000
+# A breadcrumb is read with every passage: of many names it shows as many as fit.
+_MAX_NAMES: Final = 100
+# A line with a word in it that is no condition of the preprocessor.
+_TELLING: Final = re.compile(
+    r"^(?![ \t]*+#[ \t]*+(?:if|ifdef|ifndef|elif|else|endif)\b)[^\w\n]*+\w",
+    re.MULTILINE,
+)
 
+Mark = tuple[int, str]  # a place of the text, and a name that stands there
 Placed = tuple[Chunk, Span]
 
 
 def code_parts(
     path: str, text: str, sizes: ChunkingSettings
 ) -> tuple[Passages | None, str]:
-    """The parts of a source file, and a warning; no parts where no grammar can read it."""
+    """Return the parts of a source file and a warning; no parts if no grammar can read it."""
     language = CODE_LANGUAGE.get(extension(path), "")
     grammar = "tsx" if extension(path) == ".tsx" else language
     if grammar not in GRAMMARS:
         return None, ""
     found = reading(text, grammar)
     if found is None:
-        return (
-            None,
-            f"not understood as {_SHOWN.get(grammar, grammar.capitalize())}: indexed as text",
-        )
-    return _parts(path, text, language, found, sizes), ""
-
-
-def _parts(
-    path: str, text: str, language: str, found: Reading, sizes: ChunkingSettings
-) -> Passages:
-    defined = _defined(found)
-    placed, parents = _placed(path, text, language, found, sizes)
+        shown = _SHOWN.get(grammar, grammar.capitalize())
+        return None, f"not understood as {shown}: indexed as text"
+    name = file_name(path)
+    placed, parents = _placed(name, text, language, found, sizes)
     chunks = [chunk for chunk, _ in placed]
-    if len(defined) > 1:
-        name, last = file_name(path), Lines(text).at(len(text) - 1)
-        for _, content in outlines(defined, sizes.max_chars):
-            chunks.append(
-                Chunk(len(chunks), content, name, 1, last, "symbols", language)
-            )
-    return Passages(chunks, parents, list(_links(path, text, language, found, placed)))
+    if len(found.definitions) > 1:
+        lines = Lines(text).of((0, len(text)))
+        for _, page in outlines(found.definitions, sizes.max_chars):
+            number = len(chunks)
+            chunks.append(Chunk(number, page, name, *lines, "symbols", language))
+    links = _links(path, text, language, found.imports, placed)
+    return Passages(chunks, parents, links), ""
 
 
 def _placed(
-    path: str, text: str, language: str, found: Reading, sizes: ChunkingSettings
+    name: str, text: str, language: str, found: Reading, sizes: ChunkingSettings
 ) -> tuple[list[Placed], list[Parent]]:
-    """The chunks with their places, and the parents that they name."""
-    names = sorted((symbol.place, symbol.qualified) for symbol in found.symbols)
-    if sizes.parents and not _defined(found):  # nothing to outline
-        return two_levels(
-            text, _sections(text, found, sizes.of_parents()), sizes, language, names
-        )
-    inner = sizes.of_children() if sizes.parents else sizes
-    sections = joined(text, _sections(text, found, inner), inner)
-    placed = list(cut(text, sections, inner, language, names))
-    return (
-        _with_parents(file_name(path), text, found, placed, sizes)
-        if sizes.parents
-        else (placed, [])
-    )
-
-
-def _with_parents(
-    name: str,
-    text: str,
-    found: Reading,
-    placed: Sequence[Placed],
-    sizes: ChunkingSettings,
-) -> tuple[list[Placed], list[Parent]]:
-    spans = [span for _, span in placed]
-    numbers, parents = code_parents(
-        name, text, _defined(found), spans, sizes.parent_max_chars
-    )
-    pairs = zip(placed, numbers, strict=True)
-    return [
-        (replace(chunk, parent=number), span) for (chunk, span), number in pairs
-    ], parents
-
-
-def _defined(found: Reading) -> list[Symbol]:
-    return [symbol for symbol in found.symbols if symbol.kind != CONSTANT]
-
-
-# Links
+    """Return the chunks with their places, and the parents that they name."""
+    marks = [(symbol.place, ".".join(symbol.trail)) for symbol in found.symbols]
+    marks.sort()
+    if not sizes.parents or not found.definitions:
+        level = sizes.of_parents() if sizes.parents else sizes
+        sections = _definitions(text, found, level)
+        return cut_sections(text, sections, sizes, language, marks)
+    children = sizes.of_children()
+    sections = joined(text, _definitions(text, found, children), children)
+    placed = []
+    numbers: dict[Parent, int] = {}
+    cuts = _cut(text, sections, children, language, marks)
+    spans = [span for _, span in cuts]
+    above = _parents(name, text, found.definitions, spans, sizes.parent_max_chars)
+    for (chunk, span), parent in zip(cuts, above, strict=True):
+        if parent:
+            number = numbers.setdefault(parent, len(numbers))
+            chunk = replace(chunk, parent=number)
+        placed.append((chunk, span))
+    return placed, list(numbers)
 
 
 def _links(
-    path: str, text: str, language: str, found: Reading, placed: Sequence[Placed]
-) -> Iterator[Link]:
-    marks = deque(_imported(path, text, language, found.imports))
-    for chunk, (_, end) in placed:
-        for target in dict.fromkeys(taken(marks, end)):
-            yield Link("import", target, ordinal=chunk.ordinal)
+    path: str, text: str, language: str, spans: Iterable[Span], placed: Iterable[Placed]
+) -> list[Link]:
+    """Return what the import statements refer to, each with the chunk that it stands in."""
+    marks = (
+        (start, target)
+        for start, end in spans
+        for target in import_targets(path, text[start:end], language)
+    )
+    ends = [end for _, (_, end) in placed]
+    links: dict[Link, None] = {}
+    for place, target in islice(marks, _MAX_LINKS):
+        ordinal = bisect_right(ends, place)
+        if ordinal < len(ends):
+            links[Link("import", target, ordinal=ordinal)] = None
+    return list(links)
 
 
-def _imported(
-    path: str, text: str, language: str, spans: Iterable[Span]
-) -> Iterator[Mark]:
-    count = 0
-    for start, end in spans:
-        for target in import_targets(path, text[start:end], language):
-            if (count := count + 1) > _MAX_LINKS:
-                return
-            yield start, target
+# --- Sections ---------------------------------------------------------------------------
 
 
-# Sections
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a file in whole lines."""
+
+    start: int
+    end: int
+    scope: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of its parts, when all are in the same scope
+    data: bool = False  # constants or configuration
+    parent: int | None = None  # the number of the parent that it is, or lies in
+
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
+
+    @property
+    def header_path(self) -> str:
+        if not self.names:
+            return SEPARATOR.join(self.scope)
+        names = dict.fromkeys(self.names)
+        shown = next(iter(names))
+        for name in islice(names, 1, None):
+            if len(shown) + len(name) > _MAX_NAMES:
+                break
+            shown = f"{shown}, {name}"
+        return SEPARATOR.join((*self.scope, shown))
 
 
-def _sections(text: str, found: Reading, sizes: ChunkingSettings) -> Iterator[Section]:
-    return _constants_joined(_definitions(text, found, sizes), sizes)
-
-
-def _definitions(
-    text: str, found: Reading, sizes: ChunkingSettings
-) -> Iterator[Section]:
-    """The whole text in sections of whole lines: definitions, and what stands between them.
+def _definitions(text: str, found: Reading, sizes: ChunkingSettings) -> list[Section]:
+    """Return the whole text in sections of whole lines: definitions, and what stands between them.
 
     A definition that is too large gives way to those in it; what remains of it has its name.
+    Constants that follow each other are one section, up to the size of a chunk; comments among
+    them belong to them, comments alone are no data.
     """
-    place, done = 0, 0
-    outer: list[Symbol] = []
-    symbols = found.symbols
+    sections: list[Section] = []
+    place = 0
     data = _Data(text, found)
 
-    def upto(end: int, scope: tuple[str, ...], *names: str) -> Iterator[Section]:
-        """Yield the section from the last one to the end of the line of `end`."""
+    def add(end: int, symbol: Symbol | None) -> None:
+        """Add the section from the last one to the end of the line of `end`."""
         nonlocal place
-        if end > place:
-            begin, place = place, (text.find("\n", end - 1) + 1) or len(text)
-            yield Section(begin, place, scope, names, data.alone(begin, place))
+        if end <= place:
+            return
+        start = place
+        place = text.find("\n", end - 1) + 1 or len(text)
+        section = Section(start, place, data=data.alone(start, place))
+        if symbol:
+            section = replace(section, scope=symbol.scope, names=(symbol.name,))
+        is_data = section.data and bool(sections) and sections[-1].data
+        if is_data and place - sections[-1].start <= sizes.max_chars:
+            section = _together(sections.pop(), section)
+        sections.append(section)
 
-    def close(start: int) -> Iterator[Section]:
-        while outer and outer[-1].end <= start:
-            inner = outer.pop()
-            yield from upto(inner.end, inner.scope, inner.name)
-
-    for number, symbol in enumerate(symbols):
+    outer: list[Symbol] = []
+    done = 0
+    for symbol, following in zip_longest(found.symbols, found.symbols[1:]):
         if symbol.end <= done:
             continue
-        yield from close(symbol.start)
-        around = outer[-1] if outer else None
-        begin = max(place, text.rfind("\n", place, symbol.start) + 1)
-        yield from upto(
-            begin, around.scope if around else (), *((around.name,) if around else ())
-        )
-        if symbol.end - symbol.start > sizes.max_chars and _holds_next(symbols, number):
+        while outer and outer[-1].end <= symbol.start:
+            inner = outer.pop()
+            add(inner.end, inner)
+        line_start = text.rfind("\n", place, symbol.start) + 1
+        add(line_start, outer[-1] if outer else None)
+        is_large = symbol.end - symbol.start > sizes.max_chars
+        holds_next = following and following.end <= symbol.end
+        # A constant inside is another name of the same declaration, not a part of it.
+        if is_large and holds_next and following.kind != CONSTANT:
             outer.append(symbol)
         else:
             done = symbol.end
-            yield from upto(symbol.end, symbol.scope, symbol.name)
-    yield from close(len(text))
-    yield from upto(len(text), ())
-
-
-def _holds_next(found: Sequence[Symbol], number: int) -> bool:
-    """Return True if the next symbol lies in this one; another name of it does not count."""
-    if number + 1 == len(found):
-        return False
-    this, following = found[number], found[number + 1]
-    return following.end <= this.end and following.kind != CONSTANT
+            add(symbol.end, symbol)
+    for symbol in reversed(outer):
+        add(symbol.end, symbol)
+    add(len(text), None)
+    return [replace(each, data=each.data and bool(each.names)) for each in sections]
 
 
 class _Data:
@@ -205,191 +209,243 @@ class _Data:
 
     def __init__(self, text: str, found: Reading) -> None:
         self._text = text
-        self._constants = [
-            (each.start, each.end) for each in found.symbols if each.kind == CONSTANT
-        ]
-        self._spans = sorted({*self._constants, *found.comments})
-        self._definitions = [
-            each.place for each in found.symbols if each.kind != CONSTANT
-        ]
+        constants = [each for each in found.symbols if each.kind == CONSTANT]
+        spans = {(constant.start, constant.end) for constant in constants}
+        self._spans = sorted(spans.union(found.comments))
+        self._definitions = [each.place for each in found.definitions]
 
     def alone(self, start: int, end: int) -> bool:
-        if _any_within(self._definitions, start, end):
+        """Return True if a span has neither a definition nor other text."""
+        first = bisect_left(self._definitions, start)
+        if any(place < end for place in self._definitions[first : first + 1]):
             return False
-        place, first = start, max(0, bisect_left(self._spans, (start, 0)) - 1)
-        for number in range(first, len(self._spans)):
-            begin, close = self._spans[number]
-            if begin >= end or (
-                begin > place and self._text[place:begin].strip(" \t\n;")
-            ):
+        place = start
+        first = max(0, bisect_left(self._spans, (start, 0)) - 1)
+        after = bisect_left(self._spans, (end, 0))
+        for begin, close in self._spans[first:after]:
+            if self._text[place:begin].strip(" \t\n;"):
                 break
             place = max(place, close)
         return not self._text[place:end].strip(" \t\n;")
 
 
-def _any_within(places: Sequence[int], start: int, end: int) -> bool:
-    first = bisect_left(places, start)
-    return first < len(places) and places[first] < end
+def joined(
+    text: str, sections: Iterable[Section], sizes: ChunkingSettings
+) -> list[Section]:
+    """Join sections that are too short to stand alone with the next (the last with the one before).
 
-
-def _constants_joined(
-    sections: Iterable[Section], sizes: ChunkingSettings
-) -> Iterator[Section]:
-    """Constants that follow each other as one section, up to the size of a chunk.
-
-    Comments among them belong to them; comments alone are no data.
+    What tells nothing goes with what stands before it (the brace that closes a class, `#endif`), or after
+    it when it is the first.
     """
-    last: Section | None = None
+
+    def tells(section: Section) -> bool:
+        return _TELLING.search(text[slice(*section.span)]) is not None
+
+    def match(first: Section, second: Section) -> bool:
+        """They fit in one chunk, and are not data and code that could each stand alone."""
+        if second.end - first.start > sizes.max_chars:
+            return False
+        data = first if first.data else second
+        return first.data == second.data or is_small(text, data.span, sizes)
+
+    done: list[Section] = []
     for section in sections:
-        if (
-            last
-            and last.data
-            and section.data
-            and section.end - last.start <= sizes.max_chars
-        ):
-            last = together(last, section)
+        last = done[-1] if done else None
+        if last and not tells(section):
+            done[-1] = replace(last, end=section.end)
+        elif last and len(done) == 1 and not tells(last):
+            done[-1] = replace(section, start=last.start)
+        elif last and is_small(text, last.span, sizes) and match(last, section):
+            done[-1] = _together(last, section)
         else:
-            if last:
-                yield replace(last, data=last.data and bool(last.names))
-            last = section
-    if last:
-        yield replace(last, data=last.data and bool(last.names))
+            done.append(section)
+    if len(done) > 1 and is_small(text, done[-1].span, sizes) and match(*done[-2:]):
+        done[-2:] = [_together(*done[-2:])]
+    return done
 
 
-Page = tuple[int, str]  # the number of its first symbol, and its text
+def _together(first: Section, second: Section) -> Section:
+    """Neighbours in one scope are both named; a head and its first member are about the member."""
+    long = (*first.scope, *first.names)
+    short = (*second.scope, *second.names)
+    inner = first
+    if len(short) > len(long):
+        long, short = short, long
+        inner = second
+    scope = inner.scope
+    names = inner.names
+    if long[: len(short)] != short:
+        scope = common_start(first.scope, second.scope)
+        names = ()
+        if first.scope == second.scope:
+            names = first.names + second.names
+    return Section(first.start, second.end, scope, names, first.data and second.data)
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """A definition in whole lines."""
-
-    symbol: Symbol
-    span: Span
+# --- Cutting ----------------------------------------------------------------------------
 
 
-def outlines(found: Sequence[Symbol], size: int) -> Iterator[Page]:
-    """The signatures of what a file defines, a line each, indented by scope, in pages of a size.
+def cut_sections(
+    text: str,
+    sections: Iterable[Section],
+    sizes: ChunkingSettings,
+    language: str,
+    names: Iterable[Mark] = (),
+) -> tuple[list[Placed], list[Parent]]:
+    """Join sections and cut them to chunks, with parents first to their size and then to that of children.
+
+    A name goes to the first chunk that it stands in.
+    """
+    if not sizes.parents:
+        sections = joined(text, sections, sizes)
+        return _cut(text, sections, sizes, language, names), []
+    above = sizes.of_parents()
+    lines = Lines(text)
+    parents: list[Parent] = []
+    inner = []
+    for section in joined(text, sections, above):
+        for start, end in pieces(text, section.span, above):
+            inner.append(replace(section, start=start, end=end, parent=len(parents)))
+            place = lines.of((start, end))
+            parents.append(Parent(text[start:end], section.header_path, *place))
+    return _cut(text, inner, sizes.of_children(), language, names), parents
+
+
+def _cut(
+    text: str,
+    sections: Iterable[Section],
+    sizes: ChunkingSettings,
+    language: str,
+    names: Iterable[Mark],
+) -> list[Placed]:
+    lines = Lines(text)
+    left = deque(names)
+    placed: list[Placed] = []
+    for section in sections:
+        kind: ChunkType = "data" if section.data else "definitions"
+        for start, end in pieces(text, section.span, sizes):
+            own = []
+            while left and left[0][0] < end:
+                own.append(left.popleft()[1])
+            chunk = Chunk(
+                len(placed),
+                text[start:end],
+                section.header_path,
+                *lines.of((start, end)),
+                kind,
+                language,
+                names=tuple(dict.fromkeys(own)),
+                parent=section.parent,
+            )
+            placed.append((chunk, (start, end)))
+    return placed
+
+
+# --- Outlines and parents ---------------------------------------------------------------
+
+
+def outlines(found: Sequence[Symbol], size: int) -> Iterator[tuple[int, str]]:
+    """Yield the signatures of what a file defines, a line each, indented by scope, in pages of a size.
 
     Each page with the number of its first symbol; above that, a later page repeats what is around it. Made
     from the file, not a run of its text: these lines stand nowhere together.
     """
     page: list[str] = []
-    around: list[Symbol] = []
-    first = length = 0
+    around: list[tuple[Symbol, str]] = []
+    first = 0
+    length = 0
     for number, symbol in enumerate(found):
+        depth = len(symbol.scope)
         while around and (
-            around[-1].end <= symbol.start or len(around[-1].scope) >= len(symbol.scope)
+            around[-1][0].end <= symbol.start or len(around[-1][0].scope) >= depth
         ):
             around.pop()
-        line = _line(symbol, size)
+        line = f"{'  ' * depth}{symbol.signature}"[:size].rstrip()
         if page and length + len(line) > size:
             yield first, "\n".join(page)
-            page, first = _heads(around, size, size - len(line)), number
+            first = number
+            # The innermost that fit, in no more than half a page: the rest is for what is new.
+            room = min(size - len(line), size // 2)
+            page = []
+            for _, head in reversed(around):
+                room -= len(head) + 1
+                if room < 0:
+                    break
+                page.insert(0, head)
             length = sum(len(head) + 1 for head in page)
         page.append(line)
         length += len(line) + 1
-        around.append(symbol)
+        around.append((symbol, line))
     if page:
         yield first, "\n".join(page)
 
 
-def _line(symbol: Symbol, size: int) -> str:
-    return f"{'  ' * len(symbol.scope)}{symbol.signature}"[:size].rstrip()
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A definition in whole lines, or the file."""
+
+    span: Span
+    title: str
+    is_type: bool
+
+    def fits(self, size: int) -> bool:
+        return self.span[1] - self.span[0] <= size
 
 
-def _heads(around: Sequence[Symbol], size: int, room: int) -> list[str]:
-    """The innermost of them that fit, in no more than half a page: the rest is for what is new."""
-    room = min(room, size // 2)
-    heads: list[str] = []
-    for symbol in reversed(around):
-        line = _line(symbol, size)
-        room -= len(line) + 1
-        if room < 0:
-            break
-        heads.insert(0, line)
-    return heads
-
-
-def code_parents(
+def _parents(
     name: str, text: str, defined: Sequence[Symbol], spans: Sequence[Span], size: int
-) -> tuple[list[int | None], list[Parent]]:
-    """Return the number of each span's parent, and the parents, each of them once."""
-    lines, starts = Lines(text), [symbol.start for symbol in defined]
-    file = next(trimmed(text, (0, len(text))), (0, 0))
+) -> Iterator[Parent | None]:
+    """Yield the parent of each span."""
+    lines = Lines(text)
+    starts = [symbol.start for symbol in defined]
+    everything = (0, len(text))
+    file = _Whole(next(trimmed(text, everything), (0, 0)), name, is_type=False)
 
     @cache
-    def pages(start: int, end: int) -> list[Page]:
-        first, last = bisect_left(starts, start), bisect_left(starts, end)
+    def pages(span: Span, title: str) -> list[tuple[int, Parent]]:
+        """The outline of a span; each page with the number of its first definition."""
+        first = bisect_left(starts, span[0])
+        inside = defined[first : bisect_left(starts, span[1])]
+        place = lines.of(span)
         return [
-            (first + number, page)
-            for number, page in outlines(defined[first:last], size)
+            (first + number, Parent(page, title, *place))
+            for number, page in outlines(inside, size)
         ]
 
-    @cache
-    def page(span: Span, title: str, number: int) -> Parent:
-        return _parent(pages(*span)[number][1], title, span, lines)
-
-    def outline(span: Span, title: str, inner: Span) -> Parent | None:
-        """The page of an outline that has the first definition in a span, or the one it lies in."""
-        first, after = bisect_left(starts, inner[0]), bisect_left(starts, inner[1])
-        at = first if first < after else first - 1
-        number = bisect_right(pages(*span), at, key=lambda each: each[0]) - 1
-        return page(span, title, max(0, number)) if pages(*span) else None
-
-    def parent(span: Span, around: Sequence[_Whole]) -> Parent | None:
-        if file[1] - file[0] <= size:
-            return _parent(text[slice(*file)], name, file, lines)
-        for outer in around:
-            if outer.span != span and outer.span[1] - outer.span[0] <= size:
-                return _parent(
-                    text[slice(*outer.span)], _trail(outer.symbol), outer.span, lines
-                )
-        types = [
-            each for each in around if each.symbol.kind in TYPES and each.span != span
-        ]
-        if types:
-            return outline(types[-1].span, _trail(types[-1].symbol), span)
-        return outline((0, len(text)), name, span)
-
-    known: dict[Parent, int] = {}
-    made = (
-        parent(*each) for each in zip(spans, _around(text, defined, spans), strict=True)
-    )
-    numbers = [
-        None if each is None else known.setdefault(each, len(known)) for each in made
-    ]
-    return numbers, list(known)
-
-
-def _parent(content: str, header_path: str, span: Span, lines: Lines) -> Parent:
-    return Parent(
-        content, header_path, lines.at(span[0]), lines.at(max(span[0], span[1] - 1))
-    )
-
-
-def _trail(symbol: Symbol) -> str:
-    return SEPARATOR.join((*symbol.scope, symbol.name))
+    for span, around in zip(spans, _around(text, defined, spans), strict=True):
+        others = [each for each in around if each.span != span]
+        shown = [each for each in (file, *others) if each.fits(size)]
+        if shown:
+            content = text[slice(*shown[0].span)]
+            yield Parent(content, shown[0].title, *lines.of(shown[0].span))
+            continue
+        outer = [(everything, name)]
+        outer += [(each.span, each.title) for each in others if each.is_type]
+        found = pages(*outer[-1])
+        # The page with the first definition in the span, or with the one that it lies in.
+        first = bisect_left(starts, span[0])
+        if first == bisect_left(starts, span[1]):
+            first -= 1
+        number = bisect_right(found, first, key=itemgetter(0)) - 1
+        yield found[max(0, number)][1] if found else None
 
 
 def _around(
     text: str, defined: Iterable[Symbol], spans: Iterable[Span]
 ) -> Iterator[list[_Whole]]:
-    """The definitions around each span, from the outside in; both come in the order of the text."""
+    """Yield the definitions around each span, from the outside in; both come in the order of the text."""
+    waiting: deque[_Whole] = deque()
+    for symbol in defined:
+        start = text.rfind("\n", 0, symbol.start) + 1
+        end = text.find("\n", max(0, symbol.end - 1))
+        lines = (start, end if end >= 0 else len(text))
+        whole = next(trimmed(text, lines), lines)
+        title = SEPARATOR.join(symbol.trail)
+        waiting.append(_Whole(whole, title, symbol.kind in TYPES))
     opened: list[_Whole] = []
-    waiting = iter([_whole(text, symbol) for symbol in defined])
-    following = next(waiting, None)
     for start, end in spans:
-        while following and following.span[0] <= start:
-            opened = [each for each in opened if each.span[1] > following.span[0]]
-            opened.append(following)
-            following = next(waiting, None)
+        while waiting and waiting[0].span[0] <= start:
+            new = waiting.popleft()
+            opened = [each for each in opened if each.span[1] > new.span[0]]
+            opened.append(new)
         yield [each for each in opened if each.span[1] >= end]
-
-
-def _whole(text: str, symbol: Symbol) -> _Whole:
-    line_end = text.find("\n", max(0, symbol.end - 1))
-    lines = (
-        text.rfind("\n", 0, symbol.start) + 1,
-        line_end if line_end >= 0 else len(text),
-    )
-    return _Whole(symbol, next(trimmed(text, lines), lines))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from tamis.ingest.code.symbols import Mark, Section, cut, joined, two_levels
+from tamis.ingest.code.chunks import Mark, Section, cut_sections
 from tamis.ingest.documents.sections import Passages
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import DATA_LANGUAGE, extension
@@ -59,11 +59,8 @@ def data_parts(path: str, text: str, sizes: ChunkingSettings) -> Passages:
     heads = islice(_HEADS[language](text), _MAX_PARTS) if language in _HEADS else ()
     sections = _sections(text, heads)
     names = islice(_sql_names(text), _MAX_PARTS) if language == "sql" else ()
-    if sizes.parents:
-        children, parents = two_levels(text, sections, sizes, language, names)
-        return Passages([chunk for chunk, _ in children], parents, [])
-    chunks = cut(text, joined(text, sections, sizes), sizes, language, names)
-    return Passages([chunk for chunk, _ in chunks], [], [])
+    placed, parents = cut_sections(text, sections, sizes, language, names)
+    return Passages([chunk for chunk, _ in placed], parents, [])
 
 
 def _sections(text: str, heads: Iterable[Mark]) -> Iterator[Section]:

@@ -78,6 +78,10 @@ class Capture(NamedTuple):
     within: tuple[int, int]  # mostly empty
     body: int  # where its body begins; its end, if it has none
 
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
 
 @dataclass(frozen=True, slots=True)
 class Grammar:

@@ -2,21 +2,22 @@
 
 CommonMark with tables, footnotes, wiki links and `{#id}` behind headings. Only a heading that stands by
 itself begins a section: one in a quotation or a list item belongs to what it is quoted or listed in.
-The parser reports everything in order; we look at where things begin, and remember how far they reach.
-It counts in bytes: places become characters at the end, all at once.
+The parser reports events in order; we look at where things begin, and remember how far they reach.
+It counts in bytes, an outline in characters.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final
 
 import pyromark
 
-from tamis.ingest.documents.links import Target, document_target, wiki_target
 from tamis.ingest.documents.sections import Code, Heading, Outline, Reference, Span
 from tamis.model import LinkType
 from tamis.text.languages import KNOWN_EXTENSIONS, extension, language_named
+from tamis.text.linking import Target, document_target, wiki_target
 
 _OPTIONS: Final = (
     pyromark.Options.ENABLE_TABLES
@@ -25,9 +26,14 @@ _OPTIONS: Final = (
     | pyromark.Options.ENABLE_HEADING_ATTRIBUTES
     | pyromark.Options.ENABLE_GFM
 )
+_SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH  # in HTML
+LINE_MARK: Final = '<hr data-line="{}">'
+
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_CONTINUATION: Final = bytes(range(0x80, 0xC0))  # bytes that begin no character
+_COUNTED: Final = 1024  # bytes whose characters are counted at once
 _REST_IS_BLANK: Final = re.compile(r"[ \t]*$", re.MULTILINE)
-_INFO: Final = re.compile(r"[\w+#.-]+")
+_INFO: Final = re.compile(r"[\w+#.-]+")  # `py`, `{.python}`, `js title="x"`
 # As in Obsidian: letters, digits, `_`, `-` and `/`, at least one of them no digit, after a blank.
 _TAG: Final = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
 
@@ -35,246 +41,215 @@ _TAG: Final = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
 def markdown_outline(
     text: str, start: int = 0, fits: int = 0, end: int | None = None
 ) -> Outline:
-    """The outline of the text between two places. What is in a block of up to `fits` bytes is left out."""
-    body = text[start:end]
-    if not body.isascii():  # halves of a pair of characters are no text to the parser
-        body = _SURROGATES.sub("?", body)
-    scan = _Scan(fits, tagged=_TAG.search(body) is not None)
-    scan.read(body)
-    return _outline(body, scan, start)
+    """Return the outline of the text between two places.
 
-
-class _Scan:
-    """One pass over what the parser reports. Places are bytes."""
-
-    def __init__(self, fits: int, *, tagged: bool) -> None:
-        self.headings: list[tuple[int, int, list[str]]] = []
-        self.blocks: list[Span] = []
-        self.codes: list[tuple[Span, Span, str]] = []
-        self.links: list[tuple[int, LinkType, Target]] = []
-        self.texts: list[Span] = []  # where tags may be
-        self._fits, self._tagged = fits, tagged
-        # How far the thing that began last reaches, of each kind; `_read` is where text is looked at.
-        self._container = self._heading = self._code = self._link = self._whole = (
-            self._read
-        ) = 0
-        self._table: int | None = (
-            None  # where one began whose first row is still to come
-        )
-        self._begin: dict[str, Callable[[Any, int, int], None]] = {
-            "BlockQuote": self._begin_container,
-            "CodeBlock": self._begin_code,
-            "FootnoteDefinition": self._begin_container,
-            "Heading": self._begin_heading,
-            "HtmlBlock": self._begin_block,
-            "Image": self._begin_image,
-            "Item": self._begin_block,
-            "Link": self._begin_link,
-            "List": self._begin_list,
-            "Table": self._begin_table,
-            "TableRow": self._begin_row,
-        }
-
-    def read(self, body: str) -> None:
-        begin = self._begin
-        events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
-            body, options=_OPTIONS, merge_text=True
-        )
-        for event, where in events:
-            if type(event) is str:  # the end of a line, a rule
-                if where["start"] < self._heading:
-                    self.headings[-1][2].append(" ")
-            elif (started := event.get("Start")) is None:
-                if where["start"] < self._read or self._tagged:
-                    self._inline(event, where["start"], where["end"])
-            elif type(started) is str:
-                if started in begin:
-                    begin[started](None, where["start"], where["end"])
-            else:
-                for kind, value in started.items():
-                    if kind in begin:
-                        begin[kind](value, where["start"], where["end"])
-
-    def _inline(self, event: Any, start: int, end: int) -> None:
-        text = event.get("Text")
-        if start < self._code:
-            if text is not None:
-                self._code_text(start, end)
-            return
-        if start < self._heading and (
-            word := event.get("Code") if text is None else text
-        ):
-            self.headings[-1][2].append(word)
-        if text is not None and "#" in text and start >= self._link:
-            self.texts.append((start, end))
-
-    def _code_text(self, start: int, end: int) -> None:
-        if self.codes and start < self.codes[-1][0][1]:
-            outer, inner, info = self.codes[-1]
-            self.codes[-1] = (outer, (min(inner[0], start), max(inner[1], end)), info)
-
-    def _begin_heading(self, value: Any, start: int, end: int) -> None:
-        if start >= self._container:
-            self.headings.append((start, int(value["level"][1]), []))
-            self._heading = self._read = end
-
-    def _begin_container(self, _: Any, __: int, end: int) -> None:
-        self._container = max(self._container, end)
-
-    def _begin_list(self, _: Any, start: int, end: int) -> None:
-        self._container = max(self._container, end)
-        self._begin_block(None, start, end)
-
-    def _begin_block(self, _: Any, start: int, end: int) -> None:
-        if start >= self._whole:
-            self.blocks.append((start, end))
-            if end - start <= self._fits:
-                self._whole = end
-
-    def _begin_table(self, _: Any, start: int, end: int) -> None:
-        self._begin_block(None, start, end)
-        self._table = start
-
-    def _begin_row(self, _: Any, start: int, end: int) -> None:
-        if self._table is not None:  # the head, and the line that rules it off
-            self._begin_block(None, self._table, start)
-            self._table = None
-        self._begin_block(None, start, end)
-
-    def _begin_code(self, value: Any, start: int, end: int) -> None:
-        self._begin_block(None, start, end)
-        self._code = end
-        if type(value) is dict:
-            self.codes.append(((start, end), (end, start), value["Fenced"]))
-            self._read = end
-
-    def _begin_link(self, value: Any, start: int, end: int) -> None:
-        self._link = max(self._link, end)
-        kind, url = value["link_type"], value["dest_url"]
-        if type(kind) is dict:
-            self._refer(start, "wikilink", wiki_target(url))
-        elif kind not in ("Autolink", "Email"):
-            self._refer(start, "markdown", document_target(url))
-
-    def _begin_image(self, value: Any, start: int, end: int) -> None:
-        self._link = max(self._link, end)
-        if type(value["link_type"]) is dict:
-            self._refer(start, "embed", wiki_target(value["dest_url"]))
-        elif (target := document_target(value["dest_url"])) and extension(
-            target[0]
-        ) in KNOWN_EXTENSIONS:
-            self._refer(start, "markdown", target)
-
-    def _refer(self, place: int, kind: LinkType, target: Target | None) -> None:
-        if target:
-            self.links.append((place, kind, target))
-
-
-# --- As HTML ------------------------------------------------------------------------------
-
-LINE_MARK: Final = '<hr data-line="{}">'
+    The contents of a block of up to `fits` bytes are left out.
+    """
+    body = _parsable(text[start:end])
+    scan = _Scan(body, start, fits)
+    scan.read()
+    return scan.outline()
 
 
 def markdown_html(text: str, line: int = 1) -> str:
-    """The text as HTML, unsafe as it is: raw HTML passes through. `line` is that of its beginning.
+    """Return the text as HTML, unsafe as it is: raw HTML passes through. It begins in `line`.
 
-    Before each block that is in no other stands `LINE_MARK` with the line it begins in.
+    Before each outermost block stands `LINE_MARK` with the line that the block begins in.
     """
-    body = _SURROGATES.sub("?", text).encode()
-    parts, last = [], 0
-    for start in _outer_blocks(body.decode()):
-        start = body.rfind(b"\n", 0, start) + 1
-        line += body.count(b"\n", last, start)
-        parts += [body[last:start], f"\n\n{LINE_MARK.format(line)}\n\n".encode()]
-        last = start
-    return pyromark.html(b"".join((*parts, body[last:])).decode(), options=_SHOWN)
+    body = _parsable(text)
+    source = body.encode()
+    parts = []
+    done = end = 0
+    for event, where in _events(body, _SHOWN):
+        is_block = event == "Rule" or "Start" in event
+        if not is_block or where["start"] < end:
+            continue
+        end = where["end"]
+        start = source.rfind(b"\n", 0, where["start"]) + 1
+        line += source.count(b"\n", done, start)
+        mark = f"\n\n{LINE_MARK.format(line)}\n\n"
+        parts += [source[done:start], mark.encode()]
+        done = start
+    parts.append(source[done:])
+    return pyromark.html(b"".join(parts).decode(), options=_SHOWN)
 
 
-_SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH
+def _parsable(text: str) -> str:
+    """Replace halves of pairs of characters, which are no text to the parser."""
+    if text.isascii():
+        return text
+    return _SURROGATES.sub("?", text)
 
 
-def _outer_blocks(body: str) -> Iterator[int]:
-    """Yield the places, in bytes, where they begin."""
-    events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
-        body, options=_SHOWN, merge_text=True
-    )
-    end = 0
-    for event, where in events:
-        if where["start"] >= end and (
-            event == "Rule" or (type(event) is dict and "Start" in event)
-        ):
-            yield where["start"]
-            end = where["end"]
+def _events(body: str, options: pyromark.Options) -> Iterable[tuple[Any, Any]]:
+    return pyromark.events_with_range(body, options=options, merge_text=True)
 
 
-# --- From bytes to characters -------------------------------------------------------------
+class _Scan:
+    """One pass over the events. Their places are bytes; what is kept for the outline is characters."""
+
+    def __init__(self, body: str, shift: int, fits: int) -> None:
+        self._body = body
+        self._shift = shift
+        self._fits = fits
+        self._character = _characters(body)
+        self._lines = _WholeLines(body, shift)
+        self._headings: list[tuple[int, int, list[str]]] = []
+        self._blocks: list[Span] = []
+        self._codes: list[Code] = []
+        self._references: list[Reference] = []
+        self._texts: list[Span] = []  # where tags may be
+        # The end of the last container, heading, and so on; of the last block that is kept whole.
+        self._container = 0
+        self._heading = 0
+        self._code = 0
+        self._link = 0
+        self._whole = 0
+        self._fence: tuple[int, int, str] = (0, 0, "")  # the last one: span and info
+        self._table: int | None = None  # the start of a table without a row so far
+
+    def read(self) -> None:
+        """Take in all events."""
+        for event, where in _events(self._body, _OPTIONS):
+            start = where["start"]
+            if type(event) is str:  # the end of a line, a rule
+                if start < self._heading:
+                    self._headings[-1][2].append(" ")
+            elif "Start" in event:
+                kind = event["Start"]
+                value = None
+                if type(kind) is dict:
+                    [(kind, value)] = kind.items()
+                self._begin(kind, value, start, where["end"])
+            elif "End" not in event:
+                self._add_inline(event, start, where["end"])
+
+    def _add_inline(self, event: dict[str, str], start: int, end: int) -> None:
+        text = event.get("Text")
+        if start < self._code:
+            if text is not None and start < self._fence[1]:
+                self._add_code(start, end)
+            return
+        if start < self._heading:
+            self._headings[-1][2].append(text or event.get("Code") or "")
+        if text is not None and "#" in text and start >= self._link:
+            self._texts.append((self._character(start), self._character(end)))
+
+    def _add_code(self, start: int, end: int) -> None:
+        first, last, info = self._fence
+        name = _INFO.search(info)
+        language = language_named(name[0]) if name else None
+        self._codes.append(
+            Code(self._span(first, last), self._span(start, end), language)
+        )
+
+    def _begin(self, kind: str, value: Any, start: int, end: int) -> None:
+        match kind:
+            case "Heading" if start >= self._container:
+                place = self._lines.start(self._character(start))
+                self._headings.append((place, int(value["level"][1]), []))
+                self._heading = end
+            case "BlockQuote" | "FootnoteDefinition":
+                self._container = max(self._container, end)
+            case "List":
+                self._container = max(self._container, end)
+                self._add_block(start, end)
+            case "Item" | "HtmlBlock":
+                self._add_block(start, end)
+            case "CodeBlock":
+                self._add_block(start, end)
+                self._code = end
+                if type(value) is dict:
+                    self._fence = (start, end, value["Fenced"])
+            case "Table":
+                self._add_block(start, end)
+                self._table = start
+            case "TableRow":
+                if self._table is not None:  # the head, and the line that rules it off
+                    self._add_block(self._table, start)
+                    self._table = None
+                self._add_block(start, end)
+            case "Link" | "Image":
+                self._link = max(self._link, end)
+                self._add_link(kind == "Image", value, start)
+
+    def _add_block(self, start: int, end: int) -> None:
+        if start >= self._whole:
+            self._blocks.append(self._span(start, end))
+            if end - start <= self._fits:
+                self._whole = end
+
+    def _add_link(self, is_image: bool, value: dict[str, Any], start: int) -> None:
+        kind: LinkType = "markdown"
+        target: Target | None = None
+        if type(value["link_type"]) is dict:
+            kind = "embed" if is_image else "wikilink"
+            target = wiki_target(value["dest_url"])
+        elif value["link_type"] not in ("Autolink", "Email"):
+            target = document_target(value["dest_url"])
+            if is_image and target and extension(target[0]) not in KNOWN_EXTENSIONS:
+                return
+        if target:
+            place = self._character(start) + self._shift
+            self._references.append(Reference(place, kind, *target))
+
+    def _span(self, start: int, end: int) -> Span:
+        return self._lines.span(self._character(start), self._character(end))
+
+    def outline(self) -> Outline:
+        """Return the outline of the events so far."""
+        headings = []
+        for place, level, words in self._headings:
+            name = " ".join("".join(words).split())
+            headings.append(Heading(place, level, name))
+        return Outline(
+            headings, self._blocks, self._codes, self._references, self._tags()
+        )
+
+    def _tags(self) -> list[str]:
+        tags: list[str] = []
+        if not self._texts:
+            return tags
+        for tag in _TAG.finditer(self._body):
+            at = bisect_right(self._texts, tag.start(), key=itemgetter(0)) - 1
+            if at >= 0 and tag.start() < self._texts[at][1]:
+                tags.append(tag[1].strip("/"))
+        return tags
 
 
-def _outline(body: str, scan: _Scan, shift: int) -> Outline:
-    """Make the outline of a scan, `shift` characters further on."""
-    place = _characters(body, scan)
-    lines = _WholeLines(body, shift)
-    return Outline(
-        headings=[
-            Heading(lines.start(place(start)), level, " ".join("".join(words).split()))
-            for start, level, words in scan.headings
-        ],
-        blocks=[lines.span(place(start), place(end)) for start, end in scan.blocks],
-        codes=[
-            Code(
-                lines.span(place(outer[0]), place(outer[1])),
-                lines.span(place(inner[0]), place(inner[1])),
-                _language(info),
-            )
-            for outer, inner, info in scan.codes
-            if inner[0] < inner[1]
-        ],
-        references=[
-            Reference(place(at) + shift, kind, *target)
-            for at, kind, target in scan.links
-        ],
-        tags=list(
-            _tags(body, [(place(start), place(end)) for start, end in scan.texts])
-        ),
-    )
-
-
-def _characters(body: str, scan: _Scan) -> Callable[[int], int]:
-    """Return a function from bytes to characters, for the places of a scan."""
+def _characters(body: str) -> Callable[[int], int]:
+    """Return a function from bytes to characters."""
     if body.isascii():
         return int
-    data, found = body.encode(), {}
-    last = count = 0
-    for place in sorted(set(_places(scan))):
-        count += len(data[last:place].decode())
-        found[place] = count
-        last = place
-    return found.__getitem__
+    source = body.encode()
+    before = [0]  # characters before each block of bytes
+    for start in range(0, len(source), _COUNTED):
+        block = source[start : start + _COUNTED]
+        before.append(before[-1] + len(block.translate(None, _CONTINUATION)))
 
+    def character(place: int) -> int:
+        number = place // _COUNTED
+        block = source[number * _COUNTED : place]
+        return before[number] + len(block.translate(None, _CONTINUATION))
 
-def _places(scan: _Scan) -> Iterator[int]:
-    for spans in (scan.blocks, scan.texts):
-        for span in spans:
-            yield from span
-    for outer, inner, _ in scan.codes:
-        yield from (*outer, *inner)
-    yield from (heading[0] for heading in scan.headings)
-    yield from (link[0] for link in scan.links)
+    return character
 
 
 class _WholeLines:
     """Widens spans to whole lines. They come mostly in order: so no line is gone over twice."""
 
     def __init__(self, body: str, shift: int) -> None:
-        self._body, self._shift = body, shift
-        self._last = self._line = 0
-        self._ends: dict[
-            int, int
-        ] = {}  # blocks in blocks end together, at times before many blank lines
+        self._body = body
+        self._shift = shift
+        self._last = 0
+        self._line = 0
+        # Blocks in blocks end together, at times before many blank lines.
+        self._ends: dict[int, int] = {}
 
     def start(self, place: int) -> int:
         if place < self._last:
-            self._last = self._line = 0
+            self._last = 0
+            self._line = 0
         newline = self._body.rfind("\n", self._last, place)
         if newline >= 0:
             self._line = newline + 1
@@ -282,29 +257,11 @@ class _WholeLines:
         return self._line + self._shift
 
     def span(self, start: int, end: int) -> Span:
-        if end not in self._ends:
-            self._ends[end] = self._end(start, end)
-        return self.start(start), self._ends[end] + self._shift
-
-    def _end(self, start: int, end: int) -> int:
         body = self._body
-        if body[end - 1 : end] != "\n" and not _REST_IS_BLANK.match(body, end):
-            end = body.rfind(
-                "\n", start, end
-            )  # behind the `> ` of a line that is another block's
-        return len(body[start:end].rstrip()) + start
-
-
-def _language(info: str) -> str | None:
-    """Read the language behind a fence: `py`, `{.python}`, `js title="x"`."""
-    name = _INFO.search(info)
-    return language_named(name[0]) if name else None
-
-
-def _tags(body: str, texts: Iterable[Span]) -> Iterator[str]:
-    """The tags in these parts of the text."""
-    spans = list(texts)
-    for tag in _TAG.finditer(body) if spans else ():
-        at = bisect_right(spans, (tag.start(), len(body))) - 1
-        if at >= 0 and tag.start() < spans[at][1]:
-            yield tag[1].strip("/")
+        if end not in self._ends:
+            last = end
+            if body[end - 1 : end] != "\n" and not _REST_IS_BLANK.match(body, end):
+                # Behind the `> ` of a line that is another block's.
+                last = body.rfind("\n", start, end)
+            self._ends[end] = start + len(body[start:last].rstrip()) + self._shift
+        return self.start(start), self._ends[end]

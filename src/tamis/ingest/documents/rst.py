@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tamis.ingest.documents.links import document_target
 from tamis.ingest.documents.sections import Code, Heading, Outline, Reference, Span
 from tamis.text.languages import language_named
+from tamis.text.linking import document_target
 
 _ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1*+\s*$")
 _SHORTEST: Final = (

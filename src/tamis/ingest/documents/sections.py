@@ -1,6 +1,6 @@
 """Make passages of a text and its outline: join, cut and number sections.
 
-A reader (Markdown, reStructuredText, notebooks, none for plain text) tells an `Outline`: places in the
+A reader (Markdown, reStructuredText, notebooks, none for plain text) gives an `Outline`: places in the
 text, nothing about sizes. Everything about sizes is here, once for all formats: short sections join,
 long ones are cut, blocks stay whole where they fit, code blocks are passages of their own as well,
 and with `chunking.parents` the same is done on two levels. The passages together hold the whole text;
@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
@@ -21,134 +21,9 @@ from tamis.text.languages import ChunkType
 
 Span = tuple[int, int]
 
+SEPARATOR: Final = " > "
 _SPACE: Final = re.compile(r"\s")
 _NON_SPACE: Final = re.compile(r"\S")
-
-
-class Lines:
-    """Line numbers of places in a text, counted on from the place that was asked for last."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._place, self._line = 0, 1
-
-    def at(self, place: int) -> int:
-        """The line, counted from 1, that the character at `place` is in."""
-        if place >= self._place:
-            self._line += self._text.count("\n", self._place, place)
-        else:
-            self._line -= self._text.count("\n", place, self._place)
-        self._place = place
-        return self._line
-
-
-def whole_blocks(blocks: Iterable[Span], max_chars: int) -> list[Span]:
-    """Select from nested blocks, outer first: the outermost that fit, the innermost that do not.
-
-    So a list that fits stays whole; of one that does not, each item that fits does. What is too long
-    and has nothing inside is kept too: a piece had better end before it than a little way into it.
-    """
-    kept: list[Span] = []
-    for begin, end in blocks:
-        if kept and kept[-1][1] - kept[-1][0] > max_chars and begin < kept[-1][1]:
-            kept.pop()
-        if not kept or begin >= kept[-1][1]:
-            kept.append((begin, end))
-    return kept
-
-
-def pieces(
-    text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span] = ()
-) -> Iterator[Span]:
-    """Cut a span into pieces of at most `max_chars`, trimmed, each sharing `overlap_chars` with the last.
-
-    `whole` are spans of whole lines, in order and apart, that are cut only when one alone is too long;
-    nor does a piece begin inside one.
-    """
-    start, end = span
-    while end - start > sizes.max_chars:
-        cut = _cut(text, start, start + sizes.max_chars, whole)
-        yield from trimmed(text, (start, cut))
-        start = _overlap_start(text, start, cut, sizes, whole)
-    yield from trimmed(text, (start, end))
-
-
-def is_small(text: str, span: Span, sizes: ChunkingSettings) -> bool:
-    """Too short to stand alone."""
-    return len(text[slice(*span)].strip()) < sizes.min_chars
-
-
-def trimmed(text: str, span: Span) -> Iterator[Span]:
-    """The span without blank lines at its ends and blanks at its very end; nothing, if nothing is left."""
-    start, end = span
-    first = _NON_SPACE.search(text, start, end)
-    if first is None:
-        return
-    while text[end - 1].isspace():
-        end -= 1
-    line_start = text.rfind("\n", start, first.start()) + 1
-    yield (max(start, line_start), end)
-
-
-def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
-    """Return the end of a piece: before a block, else after a paragraph, a line or a word."""
-    inside = whole[_first_from(whole, start) : _first_from(whole, limit)]
-    if inside and inside[-1][1] > limit and inside[-1][0] > start:
-        begin, end = inside[-1]
-        if end - begin <= limit - start or begin - start >= (limit - start) // 4:
-            return begin
-    cut = limit
-    for mark in ("\n\n", "\n", " "):
-        at = text.rfind(mark, (start + limit) // 2, limit)
-        if at > start:
-            cut = at + len(mark)
-            break
-    for begin, end in inside:
-        if begin < cut < end <= limit:
-            return end
-    return cut
-
-
-def _first_from(whole: Sequence[Span], place: int) -> int:
-    """Return the number of the first span that begins at the place or after it."""
-    return bisect_left(whole, (place, place))
-
-
-def _overlap_start(
-    text: str, start: int, cut: int, sizes: ChunkingSettings, whole: Sequence[Span]
-) -> int:
-    """Return the start of the next piece: a line or word, at most `overlap_chars` before the cut.
-
-    At the cut itself where a block follows that would not fit with the overlap.
-    """
-    overlap = sizes.overlap_chars
-    earliest = cut - overlap
-    if overlap == 0 or earliest <= start:
-        return cut
-    following = _first_from(whole, cut)
-    if following < len(whole):
-        begin, end = whole[following]
-        latest = cut + sizes.max_chars
-        if begin < cut + overlap and latest - overlap < end <= latest:
-            return cut
-    line = text.find("\n", earliest, cut)
-    if 0 <= line < cut - 1:
-        return _outside(line + 1, cut, sizes.max_chars, whole)
-    space = _SPACE.search(text, earliest, cut)
-    if space and space.end() < cut:
-        return _outside(space.end(), cut, sizes.max_chars, whole)
-    return cut
-
-
-def _outside(place: int, cut: int, max_chars: int, whole: Sequence[Span]) -> int:
-    """The place, or the end of the block that it lies in."""
-    at = _first_from(whole, place) - 1
-    if at < 0 or whole[at][1] <= place or whole[at][1] - whole[at][0] > max_chars:
-        return place
-    return min(whole[at][1], cut)
-
-
-SEPARATOR: Final = " > "
 _WORD: Final = re.compile(r"\w")
 _MARKING_WORD: Final = re.compile(r"\w[\w-]*+(?:::)?+")
 
@@ -185,35 +60,22 @@ class Outline:
     """The parts of a text, in its order; a block comes before the blocks inside it."""
 
     headings: Sequence[Heading] = ()
-    blocks: Sequence[
-        Span
-    ] = ()  # of whole lines, better not cut: code, tables and rows, lists and items
+    # Whole lines that are better not cut: code, tables and rows, lists and items.
+    blocks: Sequence[Span] = ()
     codes: Sequence[Code] = ()
     references: Sequence[Reference] = ()
     tags: Sequence[str] = ()
 
     @property
     def title(self) -> str:
-        return next(
-            (heading.name for heading in self.headings if heading.level == 1), ""
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    start: int
-    end: int
-    trail: tuple[str, ...]  # the headings above and including its own
-    is_bare: bool = False  # nothing but its heading
-
-    @property
-    def span(self) -> Span:
-        return self.start, self.end
+        """The first heading of the highest level."""
+        titles = (heading.name for heading in self.headings if heading.level == 1)
+        return next(titles, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Passages:
-    """A text cut up."""
+    """The passages of a text, the sections around them, and its links."""
 
     chunks: list[Chunk]
     parents: list[Parent]
@@ -221,20 +83,42 @@ class Passages:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A chunk to be."""
+class _Section:
+    """A part of the text between two headings, then a piece of it: a chunk to be."""
 
     start: int
     end: int
-    is_code: bool
-    trail: tuple[str, ...]
-    parent: int | None
-    language: str | None = None
+    trail: tuple[str, ...]  # the headings above and including its own
+    is_bare: bool = False  # nothing but its heading
+    code: Code | None = None  # the block that it is a piece of
+    parent: int | None = None
+
+    @property
+    def span(self) -> Span:
+        return self.start, self.end
 
 
-_IN_ORDER: Final = attrgetter(
-    "start", "is_code", "end"
-)  # code comes after the prose it begins with
+class Lines:
+    """Line numbers of places in a text, counted on from the place that was asked for last."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+        self._line = 1
+
+    def at(self, place: int) -> int:
+        """Return the line, counted from 1, of the character at `place`."""
+        if place >= self._place:
+            self._line += self._text.count("\n", self._place, place)
+        else:
+            self._line -= self._text.count("\n", place, self._place)
+        self._place = place
+        return self._line
+
+    def of(self, span: Span) -> Span:
+        """Return the first and the last line of a span."""
+        start, end = span
+        return self.at(start), self.at(max(start, end - 1))
 
 
 def passages(
@@ -246,112 +130,116 @@ def passages(
     kind: ChunkType = "documentation",
     language: str | None = None,
 ) -> Passages:
-    """The chunks of the text from `start` on, the parents they lie in if asked for, and the links."""
+    """Cut the text from `start` on into chunks, with the parents they lie in if those are wanted."""
     sections = list(_sections(text, start, outline.headings))
+    above: list[_Section] = []
     if sizes.parents:
-        parents = _Cutter(text, outline, sizes.of_parents()).cut_up(sections)
-        found = _Cutter(text, outline, sizes.of_children()).in_parents(
-            parents, sections
-        )
+        above = _Cutter(text, outline, sizes.of_parents()).cut_up(sections)
+        cutter = _Cutter(text, outline, sizes.of_children())
+        found = cutter.in_parents(above, sections)
     else:
-        parents = []
-        found = sorted(
-            _Cutter(text, outline, sizes).pieces(sections, sections, None),
-            key=_IN_ORDER,
-        )
+        found = _Cutter(text, outline, sizes).pieces(sections, sections)
+    # Code comes after the prose it begins with.
+    ordered = sorted(found, key=lambda each: (each.start, bool(each.code), each.end))
+
     lines = Lines(text)
     chunks = []
-    for ordinal, piece in enumerate(found):
+    for ordinal, piece in enumerate(ordered):
         chunk = Chunk(
-            ordinal=ordinal,
-            content=text[piece.start : piece.end],
-            header_path=SEPARATOR.join(piece.trail),
-            start_line=lines.at(piece.start),
-            end_line=lines.at(piece.end - 1),
-            chunk_type=kind,
-            language=language,
+            ordinal,
+            text[slice(*piece.span)],
+            SEPARATOR.join(piece.trail),
+            *lines.of(piece.span),
+            kind,
+            language,
             parent=piece.parent,
         )
-        if piece.is_code:
-            chunk = replace(chunk, chunk_type="code_block", language=piece.language)
+        if piece.code:
+            named = piece.code.language
+            chunk = replace(chunk, chunk_type="code_block", language=named)
         chunks.append(chunk)
-    shown = []
-    for parent in parents:
-        content = text[parent.start : parent.end]
-        trail = SEPARATOR.join(parent.trail)
-        first = lines.at(parent.start)
-        last = lines.at(parent.end - 1)
-        shown.append(Parent(content, trail, first, last))
-    return Passages(chunks, shown, _links(outline.references, found))
+    parents = []
+    for section in above:
+        content = text[slice(*section.span)]
+        trail = SEPARATOR.join(section.trail)
+        parents.append(Parent(content, trail, *lines.of(section.span)))
+    return Passages(chunks, parents, _links(outline.references, ordered))
 
 
 # --- Sections ---------------------------------------------------------------------------
 
 
-def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[Section]:
+def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[_Section]:
     if not headings:
-        yield Section(start, len(text), ())
+        yield _Section(start, len(text), ())
         return
     if text[start : headings[0].place].strip():
-        yield Section(start, headings[0].place, ())
+        yield _Section(start, headings[0].place, ())
     above: list[Heading] = []
-    ends = [heading.place for heading in headings[1:]] + [len(text)]
-    for heading, end in zip(headings, ends, strict=True):
-        above = [higher for higher in above if higher.level < heading.level] + [heading]
+    ends = [heading.place for heading in headings[1:]]
+    for heading, end in zip(headings, [*ends, len(text)], strict=True):
+        above = [higher for higher in above if higher.level < heading.level]
+        above.append(heading)
         trail = tuple(higher.name for higher in above if higher.name)
         lines = text[heading.place : end].split("\n")
         worded = sum(_WORD.search(line) is not None for line in lines)
         is_bare = worded <= bool(_WORD.search(heading.name))
-        yield Section(heading.place, end, trail, is_bare)
+        yield _Section(heading.place, end, trail, is_bare)
 
 
 def _join_small(
-    text: str, sections: Iterable[Section], sizes: ChunkingSettings
-) -> list[Section]:
+    text: str, sections: Iterable[_Section], sizes: ChunkingSettings
+) -> list[_Section]:
     """Join a section that is too short to stand alone with the next (the last one with the one before)."""
-    joined: list[Section] = []
+    joined: list[_Section] = []
     for section in sections:
         if joined and is_small(text, joined[-1].span, sizes):
             last = joined[-1]
             # A heading alone goes with what follows, which is cut if that is too long.
             is_heading_of = last.is_bare and last.end == section.start
-            if is_heading_of or _room(last, section, sizes):
+            if is_heading_of or _fit_together(last, section, sizes):
                 joined[-1] = _together(last, section)
                 continue
         joined.append(section)
     if len(joined) > 1 and is_small(text, joined[-1].span, sizes):
         first, last = joined[-2:]
-        if _room(first, last, sizes):
+        if _fit_together(first, last, sizes):
             joined[-2:] = [_together(first, last)]
     return joined
 
 
-def _room(first: Section, second: Section, sizes: ChunkingSettings) -> bool:
+def _fit_together(first: _Section, second: _Section, sizes: ChunkingSettings) -> bool:
     return first.end == second.start and second.end - first.start <= sizes.max_chars
 
 
-def _together(first: Section, second: Section) -> Section:
+def _together(first: _Section, second: _Section) -> _Section:
     """A heading with its first subsection is about the subsection; two siblings are about what they share."""
     if first.is_bare or second.trail[: len(first.trail)] == first.trail:
         trail = second.trail
     else:
-        pairs = takewhile(
-            lambda pair: pair[0] == pair[1],
-            zip(first.trail, second.trail, strict=False),
-        )
-        trail = tuple(name for name, _ in pairs) or first.trail
-    return Section(first.start, second.end, trail, first.is_bare and second.is_bare)
+        trail = common_start(first.trail, second.trail) or first.trail
+    return _Section(first.start, second.end, trail, first.is_bare and second.is_bare)
 
 
-def _within(sections: Sequence[Section], start: int, end: int) -> Iterator[Section]:
-    """The parts of the sections that lie between two places."""
-    first = bisect_right(sections, start, key=lambda section: section.end)
-    for section in takewhile(
-        lambda section: section.start < end, islice(sections, first, None)
-    ):
-        yield replace(
-            section, start=max(section.start, start), end=min(section.end, end)
-        )
+def common_start(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that two trails begin with."""
+    names = []
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        names.append(one)
+    return tuple(names)
+
+
+def _within(sections: Sequence[_Section], span: Span) -> Iterator[_Section]:
+    """Yield the parts of the sections that lie in a span."""
+    start, end = span
+    first = bisect_right(sections, start, key=attrgetter("end"))
+    after = bisect_left(sections, end, key=attrgetter("start"))
+    for section in sections[first:after]:
+        low = max(section.start, start)
+        high = min(section.end, end)
+        yield replace(section, start=low, end=high)
 
 
 # --- Pieces -----------------------------------------------------------------------------
@@ -361,91 +249,200 @@ class _Cutter:
     """Cuts parts of one text to one size."""
 
     def __init__(self, text: str, outline: Outline, sizes: ChunkingSettings) -> None:
-        self._text, self._outline, self._sizes = text, outline, sizes
-        self._whole = whole_blocks(outline.blocks, sizes.max_chars)
+        self._text = text
+        self._codes = outline.codes
+        self._sizes = sizes
+        self._whole = _whole_blocks(outline.blocks, sizes.max_chars)
 
-    def cut_up(self, sections: Iterable[Section]) -> list[Section]:
-        """Sections joined and cut to size."""
-        return [
-            Section(begin, end, section.trail)
-            for section in _join_small(self._text, sections, self._sizes)
-            for begin, end in pieces(self._text, section.span, self._sizes, self._whole)
-        ]
+    def cut_up(self, sections: Iterable[_Section]) -> list[_Section]:
+        """Return the sections joined and cut to size."""
+        found = []
+        for section in _join_small(self._text, sections, self._sizes):
+            cut = pieces(self._text, section.span, self._sizes, self._whole)
+            found += [_Section(*span, section.trail) for span in cut]
+        return found
 
     def pieces(
-        self, part: Sequence[Section], sections: Sequence[Section], parent: int | None
-    ) -> Iterator[_Piece]:
+        self, part: Sequence[_Section], sections: Sequence[_Section]
+    ) -> Iterator[_Section]:
         """Yield the pieces of a part of the text: its prose, then the code in it."""
-        codes = _codes_of(part, self._outline.codes)
-        prose = _without(self._text, part, [code for code in codes if code.apart])
-        alone = {code.outer for code in codes if _says_all(self._text, code)}
-        for piece in self.cut_up(prose):
-            if piece.span not in alone:
-                yield _Piece(piece.start, piece.end, False, piece.trail, parent)
+        first = part[0].start
+        last = part[-1].end
+        codes = _codes_between(self._codes, first, last)
+        says_all = {code.outer for code in codes if self._says_all(code)}
+        for piece in self.cut_up(self._prose(part, codes)):
+            if piece.span not in says_all:
+                yield piece
         for code in codes:
-            span = (max(code.inner[0], part[0].start), min(code.inner[1], part[-1].end))
-            trail = next(_within(sections, *code.outer)).trail
-            for begin, end in pieces(self._text, span, self._sizes):
-                yield _Piece(begin, end, True, trail, parent, code.language)
+            inner = (max(code.inner[0], first), min(code.inner[1], last))
+            trail = next(_within(sections, code.outer)).trail
+            for start, end in pieces(self._text, inner, self._sizes):
+                yield _Section(start, end, trail, code=code)
 
     def in_parents(
-        self, parents: Sequence[Section], sections: Sequence[Section]
-    ) -> list[_Piece]:
-        """The pieces of all parents. Where parents overlap, what both would have belongs to the first."""
-        found: dict[tuple[int, int, bool], _Piece] = {}
+        self, parents: Sequence[_Section], sections: Sequence[_Section]
+    ) -> Iterable[_Section]:
+        """Return the pieces of all parents; what lies in two parents belongs to the first."""
+        found: dict[tuple[Span, bool], _Section] = {}
         for number, parent in enumerate(parents):
-            part = list(_within(sections, parent.start, parent.end))
-            for piece in self.pieces(part, sections, number):
-                found.setdefault((piece.start, piece.end, piece.is_code), piece)
-        return sorted(found.values(), key=_IN_ORDER)
+            part = list(_within(sections, parent.span))
+            for piece in self.pieces(part, sections):
+                key = (piece.span, bool(piece.code))
+                found.setdefault(key, replace(piece, parent=number))
+        return found.values()
+
+    def _says_all(self, code: Code) -> bool:
+        """Return True if there is no title, caption or option beside the code and its language."""
+        if not self._text[slice(*code.inner)].strip():
+            return False
+        words = _MARKING_WORD.findall(self._text, code.outer[0], code.inner[0])
+        # A word with two colons is the name of a directive.
+        return sum(not word.endswith("::") for word in words) <= 1
+
+    def _prose(
+        self, part: Sequence[_Section], codes: Sequence[Code]
+    ) -> Iterable[_Section]:
+        """Return the sections without the code that is apart."""
+        apart = [code for code in codes if code.apart]
+        if not apart:
+            return part
+        prose = []
+        for section in part:
+            inside = _codes_between(apart, *section.span)
+            starts = [section.start, *(code.outer[1] for code in inside)]
+            ends = [*(code.outer[0] for code in inside), section.end]
+            for span in zip(starts, ends, strict=True):
+                if self._text[slice(*span)].strip():
+                    prose.append(_Section(*span, section.trail))
+        return prose
 
 
-def _says_all(text: str, code: Code) -> bool:
-    """Return True if there is no title, caption or option beside the code and its language."""
-    if not text[slice(*code.inner)].strip():
-        return False
-    words = _MARKING_WORD.findall(text, code.outer[0], code.inner[0])
-    return (
-        sum(1 for word in words if not word.endswith("::")) <= 1
-    )  # that is the name of a directive
-
-
-def _codes_of(part: Sequence[Section], codes: Sequence[Code]) -> Sequence[Code]:
-    """The code that lies in a part of the text, or reaches into it."""
-    first = bisect_right(codes, part[0].start, key=lambda code: code.inner[1])
-    after = bisect_right(codes, part[-1].end - 1, key=lambda code: code.inner[0])
+def _codes_between(codes: Sequence[Code], start: int, end: int) -> Sequence[Code]:
+    """Return the code that lies between two places, or reaches in."""
+    first = bisect_right(codes, start, key=lambda code: code.inner[1])
+    after = bisect_left(codes, end, key=lambda code: code.inner[0])
     return codes[first:after]
 
 
-def _without(
-    text: str, part: Sequence[Section], codes: Sequence[Code]
-) -> Iterable[Section]:
-    """Yield the sections without this code."""
-    if not codes:
-        yield from part
+def _whole_blocks(blocks: Iterable[Span], max_chars: int) -> list[Span]:
+    """Select from nested blocks, outer first: the outermost that fit, the innermost that do not.
+
+    So a list that fits stays whole; of one that does not, each item that fits does. What is too long
+    and has nothing inside is kept too: a piece had better end before it than a little way into it.
+    """
+    kept: list[Span] = []
+    for start, end in blocks:
+        if kept and kept[-1][1] - kept[-1][0] > max_chars and start < kept[-1][1]:
+            kept.pop()
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+# --- Cutting ----------------------------------------------------------------------------
+
+
+def pieces(
+    text: str, span: Span, sizes: ChunkingSettings, whole: Sequence[Span] = ()
+) -> Iterator[Span]:
+    """Cut a span into pieces of at most `max_chars`, trimmed, each sharing `overlap_chars` with the last.
+
+    `whole` are spans of whole lines, in order and apart, that are cut only when one alone is too long;
+    nor does a piece begin inside one.
+    """
+    start, end = span
+    while end - start > sizes.max_chars:
+        cut = _cut(text, start, start + sizes.max_chars, whole)
+        yield from trimmed(text, (start, cut))
+        start = _overlap_start(text, start, cut, sizes, whole)
+    yield from trimmed(text, (start, end))
+
+
+def is_small(text: str, span: Span, sizes: ChunkingSettings) -> bool:
+    """Return True if a span is too short to stand alone."""
+    return len(text[slice(*span)].strip()) < sizes.min_chars
+
+
+def trimmed(text: str, span: Span) -> Iterator[Span]:
+    """Yield the span without blank lines at its ends and blanks at its very end, unless all is blank."""
+    start, end = span
+    first = _NON_SPACE.search(text, start, end)
+    if first is None:
         return
-    for section in part:
-        inside = _codes_of([section], codes)
-        starts = [section.start, *(code.outer[1] for code in inside)]
-        ends = [*(code.outer[0] for code in inside), section.end]
-        for start, end in zip(starts, ends, strict=True):
-            if text[start:end].strip():
-                yield Section(start, end, section.trail)
+    while text[end - 1].isspace():
+        end -= 1
+    line_start = text.rfind("\n", start, first.start()) + 1
+    yield max(start, line_start), end
+
+
+def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
+    """Return the end of a piece: before a block, else after a paragraph, a line or a word."""
+    inside = whole[_first_from(whole, start) : _first_from(whole, limit)]
+    if inside and inside[-1][1] > limit and inside[-1][0] > start:
+        begin, end = inside[-1]
+        if end - begin <= limit - start or begin - start >= (limit - start) // 4:
+            return begin
+    cut = limit
+    for mark in ("\n\n", "\n", " "):
+        at = text.rfind(mark, (start + limit) // 2, limit)
+        if at > start:
+            cut = at + len(mark)
+            break
+    for begin, end in inside:
+        if begin < cut < end <= limit:
+            return end
+    return cut
+
+
+def _overlap_start(
+    text: str, start: int, cut: int, sizes: ChunkingSettings, whole: Sequence[Span]
+) -> int:
+    """Return the start of the next piece: a line or word, at most `overlap_chars` before the cut.
+
+    At the cut itself where a block follows that would not fit with the overlap.
+    """
+    overlap = sizes.overlap_chars
+    earliest = cut - overlap
+    if overlap == 0 or earliest <= start:
+        return cut
+    following = _first_from(whole, cut)
+    if following < len(whole):
+        begin, end = whole[following]
+        latest = cut + sizes.max_chars
+        if begin < cut + overlap and latest - overlap < end <= latest:
+            return cut
+    place = text.find("\n", earliest, cut) + 1
+    if not 0 < place < cut:
+        space = _SPACE.search(text, earliest, cut)
+        if space is None or space.end() == cut:
+            return cut
+        place = space.end()
+    before = _first_from(whole, place) - 1
+    if before >= 0:
+        begin, end = whole[before]
+        if place < end and end - begin <= sizes.max_chars:  # not inside a block
+            return min(end, cut)
+    return place
+
+
+def _first_from(whole: Sequence[Span], place: int) -> int:
+    """Return the number of the first span that begins at the place or after it."""
+    return bisect_left(whole, (place, place))
 
 
 # --- Links ------------------------------------------------------------------------------
 
 
-def _links(references: Iterable[Reference], found: Sequence[_Piece]) -> list[Link]:
-    """Each with the first passage it stands in; the same link once in a passage."""
-    prose = [(piece, at) for at, piece in enumerate(found) if not piece.is_code]
-    reach = list(
-        accumulate((piece.end for piece, _ in prose), max)
-    )  # ascending, as the ends need not be
+def _links(references: Iterable[Reference], found: Sequence[_Section]) -> list[Link]:
+    """Give each link the first passage of prose that it stands in; drop repetitions in a passage."""
+    prose = [(piece, number) for number, piece in enumerate(found) if not piece.code]
+    # The farthest end so far: it ascends, as the ends alone need not.
+    reach = list(accumulate((piece.end for piece, _ in prose), max))
     links: dict[Link, None] = {}
     for reference in references:
+        ordinal = None
         first = bisect_right(reach, reference.place)
-        stands = first < len(prose) and prose[first][0].start <= reference.place
-        ordinal = prose[first][1] if stands else None
+        if first < len(prose) and prose[first][0].start <= reference.place:
+            ordinal = prose[first][1]
         links[Link(reference.type, reference.target, reference.anchor, ordinal)] = None
     return list(links)
