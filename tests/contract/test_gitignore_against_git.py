@@ -17,8 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from support.corpora import write_files
 from support.patterns import matches
 from tamis.gitignore.patterns import Pattern
+from tamis.gitignore.repository import repository_files
 from tamis.gitignore.rules import IgnoreOptions, Rules, Verdict, open_rules
 
 CONFORMANCE = (
@@ -552,3 +554,24 @@ def test_a_linked_file_is_not_followed(repository):
     )
     assert (run.returncode, run.stdout) == (1, b"")
     assert our_answers(repository, {"a.log": False}) == {"a.log": (False, "", 0, "")}
+
+
+def test_gits_own_files_also_of_a_worktree(tmp_path):
+    top = write_files(tmp_path / "top", {"a.md": "x", "sub/b.md": "x"}).resolve()
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    for arguments in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"]):
+        _git(top, *arguments)
+    _git(top, "worktree", "add", "-q", str(tmp_path / "tree"))
+    assert repository_files(tmp_path / "nowhere") == ()
+    own = [top / ".git" / name for name in ("HEAD", "logs/HEAD", "info/exclude")]
+    assert repository_files(top / "sub") == tuple(map(str, own))
+    assert all(file.exists() for file in own)
+    files = [Path(file) for file in repository_files(tmp_path / "tree")]
+    assert [file.exists() for file in files] == [True, True, True]
+    assert "worktrees" in str(files[0])
+    assert os.path.samefile(files[2], own[2])
+
+
+def _git(root: Path, *arguments: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    subprocess.run(["git", "-C", str(root), *arguments], check=True, env=environment)

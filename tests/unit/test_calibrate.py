@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.model import Candidate, Evidence, Passage
-from tamis.models.hashing import HashingEmbedder
 from tamis.search.calibrate import COVERED, Logistic, calibrated, grounds, logistic
 from tamis.text.words import text_hash
 
@@ -140,70 +139,6 @@ def test_more_evidence_is_never_less(share, one, two, low, high):
     assert calibrated([candidate("a", share, two)], [low], RELATED)[0].score >= weaker
     assert calibrated([candidate("a", share, one)], [high], RELATED)[0].score >= weaker
     assert COVERED(high) >= COVERED(low)
-
-
-# --- Through a corpus ------------------------------------------------------------------------------
-
-GARDEN = {
-    "pruning.md": "# Pruning apple trees\n\nCut in winter, before the buds open.\n",
-    "watering.md": "# Watering\n\nIn the evening, and never the leaves.\n",
-    "soil.md": "# Soil\n\nLoam holds water; sand does not. See [[watering]].\n",
-}
-
-
-@pytest.mark.rows("C50", "R002-139", "R002-142")
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        {"model__name": "none"},
-        {"search__semantic_weight": 0},
-        {"search__max_hops": 0},
-        {"search__semantic_weight": 7, "search__rrf_k_constant": 1},
-        {"search__keyword_weight": 0.1, "search__rrf_k_constant": 900},
-    ],
-    ids=str,
-)
-def test_an_exact_title_is_kept_and_what_has_nothing_to_do_is_not(flags, corpus_of):
-    """At 0.3, for any lanes, weights and k."""
-    corpus = corpus_of(GARDEN, **flags)
-    assert (
-        corpus.search("Pruning apple trees", min_score=0.3).results[0].path
-        == "pruning.md"
-    )
-    assert corpus.search("quantum chromodynamics lattice", min_score=0.3).results == ()
-
-
-@pytest.mark.rows("C50")
-def test_words_that_are_rarer_count_for_more(corpus_of):
-    """Of two questions of two words, the one whose rare word is there is better answered."""
-    files = {f"{n}.md": f"common text number{n}" for n in range(9)} | {
-        "rare.md": "zebra only"
-    }
-    corpus = corpus_of(files, model__name="none")
-    rare, common = (
-        corpus.search(text).results[0].score
-        for text in ("zebra missing", "common missing")
-    )
-    assert rare > common
-
-
-@pytest.mark.rows("C50")
-def test_the_curve_is_the_models(corpus_of, monkeypatch):
-    """What a cosine says depends on the model."""
-    corpus = corpus_of(GARDEN, search__keyword_weight=0, search__max_hops=0)
-    scores = []
-    for related in ((0.9, 20.0), (0.1, 20.0)):
-        monkeypatch.setattr(HashingEmbedder, "related", related)
-        (best, *_) = corpus.search("evening").results
-        cosine = next(each.score for each in best.evidence if each.lane == "meaning")
-        by_words = sigmoid(2.5)  # the only word is there
-        grounded = 1 - (1 - sigmoid(related[1] * (cosine - related[0]))) * (
-            1 - by_words
-        )
-        assert (best.path, best.score) == ("watering.md", pytest.approx(grounded))
-        scores.append(best.score)
-    assert scores[0] < scores[1]
 
 
 def test_what_is_beyond_reach_lifts_nobody():

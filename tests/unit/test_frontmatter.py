@@ -1,8 +1,6 @@
 """Front matter: read where it is well made, left in the text where it is not, harmless in any case."""
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -345,63 +343,6 @@ def test_an_asterisk_and_an_ampersand_in_words_are_no_alias():
         fields_of("title: 'R&D * and *more*'\ntags: [a&b, 'c*d']").title
         == "R&D * and *more*"
     )
-
-
-@pytest.mark.parametrize(
-    "nested",
-    [
-        pytest.param(
-            "---\na: {}\n---\n".format("[" * 31_000 + "]" * 31_000), id="lists in YAML"
-        ),
-        pytest.param(
-            "---\na: {}\n---\n".format("[" * 60_000), id="lists in YAML, unclosed"
-        ),
-        pytest.param(
-            "---\na: {}\n---\n".format("{a: " * 10_000 + "}" * 10_000),
-            id="tables in YAML",
-        ),
-        pytest.param("---\n{} x\n---\n".format("- " * 30_000), id="dashes"),
-        pytest.param("---\n{} x\n---\n".format("? " * 30_000), id="question marks"),
-        pytest.param(
-            "---\nb: &x 1\nc: *x\na: {}\n---\n".format("[" * 30_000), id="with an alias"
-        ),
-        pytest.param("---\na: {}\n---\n".format("&a" * 30_000), id="anchors"),
-        pytest.param(
-            "+++\na = {}\n+++\n".format("[" * 31_000 + "]" * 31_000), id="lists in TOML"
-        ),
-        pytest.param("+++\na = {}\n+++\n".format("{a=" * 20_000), id="tables in TOML"),
-        pytest.param(
-            "---\ntitle: 0x{}\n---\n".format("f" * 60_000),
-            id="a number too long to print",
-        ),
-        pytest.param(
-            "+++\ntitle = 0x{}\n+++\n".format("f" * 60_000), id="the same in TOML"
-        ),
-        pytest.param(
-            "---\ntitle: {}\n---\n".format("9" * 60_000), id="a long decimal number"
-        ),
-        pytest.param(
-            "---\n0x{}: x\n---\n".format("f" * 60_000), id="a number as a key"
-        ),
-    ],
-)
-def test_blocks_that_once_ended_the_process(nested):
-    """In a process of its own: a parser that runs out of stack takes everything down with it."""
-    script = (
-        "import sys; from tamis.ingest.documents.frontmatter import front_matter\n"
-        "found, start, warning = front_matter(sys.stdin.read())\n"
-        "assert found.title == ''\n"
-        "print(start > 0 or 'not understood' in warning or warning == '')"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", script],
-        input=nested,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout.strip()) == (0, "True"), ran.stderr
 
 
 def test_moderate_nesting_is_no_harm():

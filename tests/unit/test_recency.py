@@ -1,14 +1,12 @@
 """Recency: the tiers at their edges, the bias, and what it does to an answer."""
 
 import math
-import os
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.corpora import open_corpus, write_files
 from tamis.search.extras.recency import code_tier, docs_tier, most_for_recency, recency
 from tamis.search.question import Question
 from tamis.settings import SearchSettings
@@ -93,51 +91,6 @@ def test_older_is_never_worth_more(profile, bias, one, two):
     assert 0.0 <= old <= young <= most_for_recency(profile, bias)
 
 
-# --- Through a corpus --------------------------------------------------------------------------------------
-
-
-def corpus_at(tmp_path, ages, **flags):
-    """Files that are so many days old, all alike but for a word of their own."""
-    root = write_files(
-        tmp_path / "root", {f"{name}.md": f"grass {name * 9}" for name in ages}
-    )
-    for name, days in ages.items():
-        os.utime(root / f"{name}.md", (NOW - days * DAY, NOW - days * DAY))
-    return open_corpus(root, **flags)
-
-
-@pytest.fixture
-def stopped(monkeypatch):
-    monkeypatch.setattr("tamis.corpus.time.time", lambda: NOW)
-
-
-@pytest.mark.rows("R001-034", "R001-044..046", "R001-053")
-@pytest.mark.parametrize(
-    ("profile", "order"), [("off", "abc"), ("docs", "cba"), ("code", "cba")]
-)
-def test_recent_documents_rise(tmp_path, stopped, profile, order):
-    """Ties by path become an order by age; the factor is in the boosts."""
-    flags = {
-        "model__name": "none",
-        "search__recency_profile": profile,
-        "search__code_search_enabled": False,
-    }
-    with corpus_at(tmp_path, {"a": 400, "b": 20, "c": 2}, **flags) as corpus:
-        found = corpus.search("grass")
-        assert [result.path[0] for result in found.results] == list(order)
-        for result in found.results:
-            expected = recency(
-                profile,
-                0.5,
-                NOW - {"a": 400, "b": 20, "c": 2}[result.path[0]] * DAY,
-                NOW,
-            )
-            assert result.boosts.get("recency", 1.0) == expected
-            assert [result.score for result in found.results] == sorted(
-                (result.score for result in found.results), reverse=True
-            )
-
-
 def test_the_same_question_a_moment_later_has_the_same_scores():
     written = NOW - 100.3 * DAY
     assert recency("code", 0.5, written, NOW) == recency(
@@ -154,26 +107,3 @@ def test_without_a_time_age_does_not_count():
     )
     assert ask.recency_factor(None) == 1.0
     assert (ask.largest_factor, replace(ask, now=NOW).largest_factor) == (1.0, 1.5)
-
-
-def test_what_has_not_been_seen_may_be_new(tmp_path, stopped):
-    """The lanes are asked deeper while something unseen could rise above the last result."""
-    ages = {f"{number:03}": 4000 for number in range(100)}
-    root = write_files(
-        tmp_path / "root",
-        {
-            **{f"{name}.md": f"grass grass grass {name} {name}" for name in ages},
-            "new.md": "grass " + "hay straw " * 30,
-        },
-    )
-    for name in ages:
-        os.utime(root / f"{name}.md", (NOW - 4000 * DAY, NOW - 4000 * DAY))
-    os.utime(root / "new.md", (NOW, NOW))
-    flags = {
-        "model__name": "none",
-        "search__recency_profile": "code",
-        "search__recency_bias": 1.0,
-    }
-    with open_corpus(root, **flags) as corpus:
-        best = corpus.search("grass", limit=1).results[0]
-    assert (best.path, best.boosts["recency"]) == ("new.md", 2.0)

@@ -1,13 +1,11 @@
 """Which changes are a sign, and which folders are watched: the same rules that a walk follows."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from support.corpora import write_files
-from tamis.gitignore.repository import repository_files
 from tamis.gitignore.rules import IgnoreOptions, open_rules
 from tamis.ingest.walk import folders
 from tamis.live.notices import Signs
@@ -123,24 +121,3 @@ def test_folders_that_cannot_be_named_or_followed(root, tmp_path):
         for place in folders(root, open_rules(root, IgnoreOptions()))
     }
     assert places == {".", "docs"}
-
-
-def test_gits_own_files_also_of_a_worktree(tmp_path):
-    top = write_files(tmp_path / "top", {"a.md": "x", "sub/b.md": "x"}).resolve()
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    for arguments in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "x"]):
-        _git(top, *arguments)
-    _git(top, "worktree", "add", "-q", str(tmp_path / "tree"))
-    assert repository_files(tmp_path / "nowhere") == ()
-    own = [top / ".git" / name for name in ("HEAD", "logs/HEAD", "info/exclude")]
-    assert repository_files(top / "sub") == tuple(map(str, own))
-    assert all(file.exists() for file in own)
-    files = [Path(file) for file in repository_files(tmp_path / "tree")]
-    assert [file.exists() for file in files] == [True, True, True]
-    assert "worktrees" in str(files[0])
-    assert os.path.samefile(files[2], own[2])
-
-
-def _git(root: Path, *arguments: str) -> None:
-    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-    subprocess.run(["git", "-C", str(root), *arguments], check=True, env=environment)

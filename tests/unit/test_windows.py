@@ -62,12 +62,12 @@ def test_indentation_of_the_first_line_is_kept():
 
 def test_fences_and_headings_mean_nothing_here():
     text = "# comment\n```\n# more\n"
-    (chunk,) = window_passages("a.py", text, DEFAULT).chunks
+    (chunk,) = window_passages("a.pl", text, DEFAULT).chunks
     assert chunk.content == text.strip()
     document, _ = parse(
-        Source("a.py", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT
+        Source("a.pl", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT
     )
-    assert document.title == "a.py"
+    assert document.title == "a.pl"
     assert document.modified == 5.0
     assert document.chunks[0].content.startswith("---")
 

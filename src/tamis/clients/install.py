@@ -265,8 +265,8 @@ def _parse_json(path: Path, text: str) -> dict[str, Any]:
         return {}
 
     def refuse(constant: str) -> NoReturn:
-        place = plain.index(constant)
-        raise json.JSONDecodeError(f"{constant} is not JSON", plain, place)
+        line = _line_of(plain, constant)
+        raise BadClientFile(path, line, f"{constant} is not JSON")
 
     try:
         data = json.loads(plain, parse_constant=refuse)
