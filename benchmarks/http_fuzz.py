@@ -32,7 +32,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tamis.server.api import PREFIX
+from tamis.server.schema import PREFIX
 
 CHECKS: Final = (
     not_a_server_error,

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tamis.server.tools import TOOLS, tools_for
+from tamis.server.schema import TOOLS, tools_for
 
 TAMIS = Path(sys.executable).with_name("tamis")
 NAMES = sorted(

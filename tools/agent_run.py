@@ -11,7 +11,8 @@ from mcp import Client
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.live.folders import Folder
-from tamis.server.mcp import Desk, make_server
+from tamis.server.mcp import make_server
+from tamis.server.state import ServerState
 
 _TRUSTED = 2.1  # seconds: the times of files that are older than this say whether they have changed
 PAYMENTS = """\
@@ -92,14 +93,14 @@ def agent_run() -> str:
         time.sleep(_TRUSTED)
         with Corpus(root, index_directory(root, settings, None), settings) as corpus:
             corpus.refresh()
-        desk = Desk([Folder("shop", root, settings)], settings.server)
+        desk = ServerState([Folder("shop", root, settings)])
         try:
             return anyio.run(_ask, desk)
         finally:
             desk.close()
 
 
-async def _ask(desk: Desk) -> str:
+async def _ask(desk: ServerState) -> str:
     async with Client(make_server(desk)) as client:
         while not (await client.call_tool("index_status", {})).structured_content[
             "freshness"

@@ -15,7 +15,7 @@ import yaml
 from agent_run import agent_run
 from tamis.cli.main import cli
 from tamis.request import Argument
-from tamis.server.tools import TOOLS
+from tamis.server.schema import TOOLS
 from tamis.settings import ENVIRONMENT_NAMES, Settings, environment_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -225,18 +225,18 @@ def mcp_page() -> str:
 def tool_lines() -> Iterator[str]:
     first = {
         parameter.name: parameter
-        for parameter in reversed([p for tool in TOOLS for p in tool.parameters])
+        for parameter in reversed([p for tool in TOOLS for p in tool.arguments])
     }
     for tool in TOOLS:
         yield f"**`{tool.name}`**: {tool.description}\n"
     yield "| argument | is | in |\n|---|---|---|"
     for name, parameter in {
-        p.name: first[p.name] for tool in TOOLS for p in tool.parameters
+        p.name: first[p.name] for tool in TOOLS for p in tool.arguments
     }.items():
         tools = [
             tool.name
             for tool in TOOLS
-            if any(each.name == name for each in tool.parameters)
+            if any(each.name == name for each in tool.arguments)
         ]
         where = "every query tool" if set(tools) >= QUERY_TOOLS else ""
         others = [f"`{tool}`" for tool in tools if not where or tool not in QUERY_TOOLS]

@@ -23,7 +23,9 @@
     │   ├── EngineRefused          the key is wrong, or does not allow this
     │   └── EngineTooOld           the server's version lacks something we need
     ├── ModelFault                 the model is not installed, or its file is another one
-    └── StorageFault               the disk is full, read-only or failing
+    ├── StorageFault               the disk is full, read-only or failing
+    ├── OutOfTime                  a server has no answer within its deadline
+    └── InternalFault              a fault in tamis itself
 
 Each has a message, a hint that says what to do, an exit code and an HTTP status. A file that
 cannot be indexed is no fault: it is a `Skipped` value (see `tamis.model`).
@@ -219,6 +221,23 @@ class ModelFault(TamisError):
 
 class StorageFault(TamisError):
     http_status = 507
+
+
+class OutOfTime(TamisError):
+    http_status = 504
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"no answer within {seconds:g} s",
+            hint="ask for less, or raise server.deadline",
+        )
+
+
+class InternalFault(TamisError):
+    def __init__(self) -> None:
+        super().__init__(
+            "this is a fault in tamis itself", hint="the server's log has the details"
+        )
 
 
 _FREE_SPACE = "free some space, then run the command again; nothing was lost"

@@ -25,8 +25,8 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from tamis.server.mcp import HTTP_PATH, over_http
-from tamis.server.run import Address, listen
+from tamis.server.mcp import over_http
+from tamis.server.run import AGENTS_PATH, Address, listen, with_names
 from tamis.settings import ServerSettings
 
 Context = ServerRequestContext[Any, Any]
@@ -571,8 +571,8 @@ def fixture() -> Server[Any]:
 
 if __name__ == "__main__":
     listen(
-        over_http(fixture(), (), ServerSettings()),
+        with_names(over_http(fixture(), ServerSettings()), (), any_port=True),
         Address("127.0.0.1", 0),
-        HTTP_PATH,
+        AGENTS_PATH,
         "nothing",
     )

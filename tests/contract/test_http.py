@@ -20,10 +20,10 @@ from support.served import FILES, desk_of
 from support.sites import API, Site, site_of, site_over
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
-from tamis.server.api import OPERATIONS, openapi
 from tamis.server.http import application
 from tamis.server.mcp import make_server
-from tamis.server.run import problem
+from tamis.server.run import Agents, problem
+from tamis.server.schema import OPERATIONS, openapi
 
 HIDDEN = {"archive/old.md"}
 SHOWN = {
@@ -140,7 +140,7 @@ def test_quick_asks_no_model(tmp_path):
     assert not {e["lane"] for r in quick["results"] for e in r["evidence"]} & {
         "meaning"
     }
-    assert site.desk.opened()._live["a"].corpus._models._embedders == {}
+    assert site.desk.roots._live["a"].corpus._models._embedders == {}
     assert {
         e["lane"]
         for r in site.get("/search", q="grass")["results"]
@@ -477,7 +477,7 @@ def test_what_takes_no_arguments_takes_none(shop):
     for operation in OPERATIONS:
         if (
             operation.method == "GET"
-            and not operation.parameters
+            and not operation.arguments
             and operation.in_path is None
         ):
             assert (
@@ -487,14 +487,14 @@ def test_what_takes_no_arguments_takes_none(shop):
 
 def test_a_call_that_takes_too_long(tmp_path):
     site = site_of(tmp_path / "r", server__deadline=0.1)
-    site.front._replies.to = lambda *_: threading.Event().wait(0.5)
+    site.desk.roots.search = lambda *_: threading.Event().wait(0.5)
     assert "no answer within 0.1 s" in site.fault("/search?q=x", 504)["detail"]
     site.close()
 
 
 def test_a_fault_says_no_more_than_that(tmp_path, caplog):
     site = site_of(tmp_path / "r")
-    site.front._replies.to = lambda *_: 1 / 0
+    site.desk.roots.search = lambda *_: 1 / 0
     assert "secret" not in str(site.fault("/search?q=secret", 500))
     assert "ZeroDivisionError" in caplog.text
     assert "secret" not in caplog.text
@@ -714,7 +714,7 @@ def test_events_tell_of_a_new_generation(tmp_path):
     before = site.get("/status")["now"][0]["generation"]
     write_files(tmp_path / "r", {"new.md": "grass is new"})
     until(lambda: site.get("/search", q="grass")["index"]["generation"] > before)
-    site.front.end()
+    site.api.end()
     listener.join(30)
     assert not listener.is_alive(), "a stream ends when the server does"
     site.close()
@@ -723,7 +723,7 @@ def test_events_tell_of_a_new_generation(tmp_path):
 def test_the_document_describes_the_api(shop):
     document = shop.get("/openapi.json")
     assert document == openapi(
-        shop.front.operations, document["info"]["version"], secured=False
+        shop.api.operations, document["info"]["version"], secured=False
     )
     assert document["openapi"] == "3.1.0"
     schemas = document["components"]["schemas"]
@@ -751,4 +751,4 @@ def test_a_token_is_in_the_document_where_there_is_one(guarded):
     document = guarded.request("GET", "/openapi.json").json()
     assert document["paths"][f"{API}/search"]["get"]["security"]
     assert "security" not in document["paths"][f"{API}/health"]["get"]
-    assert application(guarded.front, (), TOKEN)
+    assert application(guarded.api, Agents(guarded.desk), ())

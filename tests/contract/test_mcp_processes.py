@@ -139,12 +139,12 @@ def noise():
         os.write(1, b"noise\\n")
         subprocess.run(["echo", "noise"])
         time.sleep(0.01)
-import tamis.server.mcp as door
-desk = door.Desk
+import tamis.server.run as door
+state = door.ServerState
 def loud(*args):
     threading.Thread(target=noise, daemon=True).start()
-    return desk(*args)
-door.Desk = loud
+    return state(*args)
+door.ServerState = loud
 from tamis.cli.main import main
 main()
 """
@@ -416,7 +416,7 @@ def test_over_http_others_are_refused(shop):
     with over_http(shop, "--allow-host", "shop.example") as (_, port, _):
         assert status(port, LOCAL) == 200
         assert status(port, LOCAL | {"host": "shop.example"}) == 200
-        assert status(port, LOCAL | {"host": "evil.example"}) == 421
+        assert status(port, LOCAL | {"host": "evil.example"}) == 403
         assert status(port, LOCAL | {"origin": "https://evil.example"}) == 403
         assert status(port, LOCAL, b"x" * 1_100_000) == 413
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from functools import partial
 
 import anyio
 import pytest
@@ -24,9 +23,16 @@ from support.served import (
     with_client,
 )
 from tamis.errors import UsageError
-from tamis.server.mcp import http_application, in_time
-from tamis.server.run import Address, check_token, read_address, with_token
-from tamis.server.tools import TOOLS
+from tamis.server.mcp import http_application
+from tamis.server.run import (
+    Address,
+    check_token,
+    in_time,
+    read_address,
+    with_names,
+    with_token,
+)
+from tamis.server.schema import TOOLS, tools_for
 
 MOST_BYTES = 6 * 1024
 
@@ -139,7 +145,7 @@ def test_what_is_read_is_what_the_schema_allows(shop):
     ]
     more_is_taken = {"texts": str}  # one text for a list of one
     for tool in TOOLS:
-        for parameter in tool.parameters:
+        for parameter in tool.arguments:
             validator = Draft202012Validator(parameter.schema())
             for value in samples:
                 arguments = {"query": "x", "path": "README.md"}
@@ -170,7 +176,9 @@ def test_what_is_read_is_what_the_schema_allows(shop):
 def test_with_several_roots_a_root_can_be_chosen(both):
     for tool in with_client(both, lambda client: client.list_tools()).tools:
         assert tool.input_schema["properties"]["root"]["type"] == "string"
-    first = both.tools["query_documents"].input_schema()["properties"]["root"]
+    first = tools_for(both.names)["query_documents"].input_schema()["properties"][
+        "root"
+    ]
     assert first["enum"] == ["one", "two words"]
 
 
@@ -192,7 +200,7 @@ def test_results_hold_to_their_schema(shop):
         ("get_passage", {"path": "README.md"}),
         ("index_status", {}),
     ):
-        Draft202012Validator(shop.tools[tool].output).validate(
+        Draft202012Validator(tools_for(shop.names)[tool].output).validate(
             answer(shop, tool, **arguments)
         )
 
@@ -559,7 +567,11 @@ def test_a_fault_of_our_own_is_an_error_and_its_details_are_in_the_log(
 
 @pytest.fixture(scope="module")
 def over_http(shop):
-    return partial(http_application, shop, ("shop.example",))
+    def make():
+        application = http_application(shop)
+        return with_names(application, ("shop.example",), any_port=True)
+
+    return make
 
 
 def test_a_request_is_answered(over_http):
@@ -579,7 +591,7 @@ def test_a_request_is_answered(over_http):
     ],
 )
 def test_another_host_is_refused(host, over_http):
-    assert post(over_http, HELLO, LOCAL | {"host": host})[0] == 421
+    assert post(over_http, HELLO, LOCAL | {"host": host})[0] == 403
 
 
 @pytest.mark.parametrize(

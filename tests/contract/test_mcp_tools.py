@@ -24,7 +24,8 @@ from support.served import (
 from support.sites import Site
 from tamis.cli.main import cli
 from tamis.corpus import Corpus, index_directory
-from tamis.server.tools import FILTERS, TOOLS
+from tamis.request import ARGUMENTS
+from tamis.server.schema import TOOLS
 
 QUERY_TOOLS = ("query_documents", "query_unique_documents", "graphrag_hybrid_search")
 HIDDEN = {"archive/old.md"}
@@ -71,7 +72,8 @@ EFFECTS = {
 
 
 def test_every_filter_has_its_effect_below():
-    assert set(EFFECTS) == {each.name for each in FILTERS}
+    narrowing = {each.name for each in ARGUMENTS if each.narrows}
+    assert set(EFFECTS) == {*narrowing, "min_score"}
 
 
 @pytest.mark.rows(
@@ -726,7 +728,7 @@ JUNK = st.recursive(
     ),
     max_leaves=8,
 )
-NAMES = sorted({each.name for tool in TOOLS for each in tool.parameters})
+NAMES = sorted({each.name for tool in TOOLS for each in tool.arguments})
 
 
 @settings(

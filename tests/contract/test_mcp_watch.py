@@ -135,7 +135,7 @@ def test_where_the_system_does_not_tell_we_look_and_say_so(
         raise OSError("OS file watch limit reached. about [...]")
 
     monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
-    caplog.set_level(logging.INFO, "tamis.mcp")
+    caplog.set_level(logging.INFO, "tamis.server")
     desk = desk_of(tmp_path / "shop", server__watch=True, watch__poll_ms=100)
     try:
         answer(desk, query="grass")

@@ -51,7 +51,6 @@ LIBRARIES = {
     "matplotlib": "tamis/measure/plot.py",
     "mcp": "tamis/server/mcp.py",
     "mcp_types": "tamis/server/mcp.py",
-    "anyio": "tamis/server/mcp.py",
     "uvicorn": "tamis/server/run.py",
     "qdrant_client": "tamis/index/qdrant/client.py",
     "starlette": "tamis/server/http.py",
@@ -227,29 +226,45 @@ def test_click_lives_in_the_command_line():
     assert all(file.startswith("tamis/cli/") for file in users_of("click"))
 
 
+def test_anyio_lives_in_the_server():
+    """It comes with starlette and with the protocol's SDK."""
+    assert users_of("anyio")
+    assert all(file.startswith("tamis/server/") for file in users_of("anyio"))
+
+
+def test_doors_do_not_know_each_other():
+    """The protocol for agents and the HTTP API meet in the state of the server only."""
+    for one, other in (("mcp", "http"), ("http", "mcp")):
+        for module, _ in imports(SOURCE / f"tamis/server/{one}.py"):
+            assert not module.startswith(f"tamis.server.{other}"), module
+
+
 def test_every_library_is_accounted_for():
     outside = {
         module.split(".")[0] for file in files() for module, _ in imports(file)
     } - sys.stdlib_module_names  # fmt: skip
-    assert outside == {"tamis", "numpy", "click"} | (
+    assert outside == {"tamis", "numpy", "click", "anyio"} | (
         set(LIBRARIES) - sys.stdlib_module_names
     )
 
 
 @pytest.mark.rows("R002-001", "R002-005", "C54")
 def test_nothing_asks_a_network():
-    """Not even by accident."""
+    """Not even by accident; of urllib, only the part that reads and writes addresses."""
     for library in (
         "socket",
         "ssl",
         "http",
-        "urllib",
         "requests",
         "httpx",
         "asyncio",
         "huggingface_hub",
     ):
         assert users_of(library) == [], library
+    for file in files():
+        for module, _ in imports(file):
+            if module.split(".")[0] == "urllib":
+                assert module.startswith("urllib.parse."), name_of(file)
 
 
 def test_names_say_something():

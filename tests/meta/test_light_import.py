@@ -172,12 +172,13 @@ import sys, anyio
 from pathlib import Path
 from mcp import Client
 from tamis.live.folders import served
-from tamis.server.mcp import Desk, make_server
+from tamis.server.mcp import make_server
+from tamis.server.state import ServerState
 
 async def run():
     folders = served([sys.argv[1]], model="granite")
     for mode in ("auto", "legacy"):
-        async with Client(make_server(Desk(folders, folders[0].settings.server)), mode=mode) as client:
+        async with Client(make_server(ServerState(folders)), mode=mode) as client:
             assert len((await client.list_tools()).tools) == 5
             assert (await client.list_prompts()).prompts
             assert (await client.list_resource_templates()).resource_templates
@@ -203,3 +204,43 @@ def test_a_server_lists_its_tools_before_it_loads_an_index(tmp_path):
         LISTING.replace("{heavy!r}", repr(heavy)), str(tmp_path), folder=tmp_path
     )
     assert ran.stdout.strip() == "[]", ran.stderr
+
+
+LATE = """
+import sys
+from starlette.testclient import TestClient
+from tamis.live.folders import served
+from tamis.server.http import Api, application
+from tamis.server.run import Agents
+from tamis.server.state import ServerState
+
+def loaded():
+    return [name for name in ("mcp", "mcp_types") if name in sys.modules]
+
+state = ServerState(served([sys.argv[1]], model="hashing"))
+site = application(Api(state), Agents(state), ())
+hello = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+with TestClient(site, base_url="http://127.0.0.1:7171") as client:
+    assert client.get("/").status_code == 200
+    assert client.get("/api/v1/search?q=alpha").json()["results"]
+    print(loaded())
+    accept = {"accept": "application/json, text/event-stream"}
+    for _ in range(2):
+        answer = client.post("/mcp", json=hello, headers=accept)
+        assert answer.status_code == 200 and "2025-11-25" in answer.text
+    print(loaded())
+state.close()
+"""
+
+
+def test_a_page_and_an_api_load_no_protocol_for_agents(tmp_path):
+    """Its SDK takes half a second to load: it is loaded when somebody asks for it."""
+    write_files(tmp_path, {"a.md": "alpha"})
+    ran = python(LATE, str(tmp_path), folder=tmp_path)
+    assert ran.stdout.split("\n")[:2] == ["[]", "['mcp', 'mcp_types']"], ran.stderr

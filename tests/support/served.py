@@ -10,8 +10,9 @@ from mcp import Client
 
 from support.corpora import Files, open_corpus, test_settings, write_files
 from tamis.live.folders import Folder, names_of
-from tamis.server.mcp import Desk, make_server
+from tamis.server.mcp import make_server
 from tamis.server.run import Application
+from tamis.server.state import ServerState
 
 Given = TypeVar("Given")
 ERAS = ("auto", "legacy")  # 2026-07-28, and the handshake of 2025-11-25
@@ -30,7 +31,7 @@ FILES = {
 }
 
 
-def desk_over(*roots: Path, indexed: bool = True, **flags: Any) -> Desk:
+def desk_over(*roots: Path, indexed: bool = True, **flags: Any) -> ServerState:
     """Over folders that are there, and indexed unless said otherwise. Nothing is watched: few close it."""
     flags = {"server__watch": False} | flags
     found = [root.resolve() for root in roots]
@@ -40,17 +41,17 @@ def desk_over(*roots: Path, indexed: bool = True, **flags: Any) -> Desk:
     folders = [
         Folder(*each) for each in zip(names_of(found), found, settings, strict=True)
     ]
-    return Desk(folders, settings[0].server)
+    return ServerState(folders)
 
 
 def desk_of(
     folder: Path, files: Files = FILES, *, indexed: bool = True, **flags: Any
-) -> Desk:
+) -> ServerState:
     return desk_over(write_files(folder, files), indexed=indexed, **flags)
 
 
 def with_client(
-    desk: Desk,
+    desk: ServerState,
     use: Callable[[Client], Awaitable[Given]],
     mode: str = "auto",
     **options: Any,
@@ -68,12 +69,17 @@ def with_client(
     return done
 
 
-def call(desk: Desk, tool: str, arguments: dict[str, Any], mode: str = "auto") -> Any:
+def call(
+    desk: ServerState, tool: str, arguments: dict[str, Any], mode: str = "auto"
+) -> Any:
     return with_client(desk, lambda client: client.call_tool(tool, arguments), mode)
 
 
 def answer(
-    desk: Desk, tool: str = "query_documents", mode: str = "auto", **arguments: Any
+    desk: ServerState,
+    tool: str = "query_documents",
+    mode: str = "auto",
+    **arguments: Any,
 ) -> dict[str, Any]:
     """What a tool answers, as an object; an error fails the test."""
     result = call(desk, tool, arguments, mode)
@@ -82,14 +88,16 @@ def answer(
     return answered
 
 
-def text(desk: Desk, tool: str = "query_documents", **arguments: Any) -> str:
+def text(desk: ServerState, tool: str = "query_documents", **arguments: Any) -> str:
     result = call(desk, tool, arguments)
     assert not result.is_error, result.content[0].text
     shown: str = result.content[0].text
     return shown
 
 
-def fault(desk: Desk, tool: str, arguments: dict[str, Any], mode: str = "auto") -> str:
+def fault(
+    desk: ServerState, tool: str, arguments: dict[str, Any], mode: str = "auto"
+) -> str:
     """What a tool says to arguments that it refuses."""
     result = call(desk, tool, arguments, mode)
     assert result.is_error

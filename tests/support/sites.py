@@ -7,8 +7,9 @@ from starlette.testclient import TestClient
 
 from support.corpora import Files
 from support.served import FILES, desk_of, desk_over
-from tamis.server.http import Front, application
-from tamis.server.mcp import Desk
+from tamis.server.http import Api, application
+from tamis.server.run import Agents
+from tamis.server.state import ServerState
 
 API = "/api/v1"
 
@@ -17,12 +18,12 @@ class Site:
     """A server over folders; what it says to a request."""
 
     def __init__(
-        self, desk: Desk, token: str | None = None, names: tuple[str, ...] = ()
+        self, desk: ServerState, token: str | None = None, names: tuple[str, ...] = ()
     ) -> None:
         self.desk = desk
-        self.front = Front(desk, token)
+        self.api = Api(desk, token)
         self.client = TestClient(
-            application(self.front, names, token), base_url="http://127.0.0.1:7171"
+            application(self.api, Agents(desk), names), base_url="http://127.0.0.1:7171"
         )
 
     def close(self) -> None:

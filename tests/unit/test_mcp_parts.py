@@ -13,16 +13,15 @@ from tamis.live.corpus import Freshness
 from tamis.live.folders import names_of
 from tamis.live.roots import together
 from tamis.request import said
-from tamis.server.broken import is_blank, request_id
-from tamis.server.mcp_text import _share, cut_to
-from tamis.server.paging import (
-    Cursor,
+from tamis.server.mcp import (
     document_address,
     document_path,
+    is_blank,
     media_type,
-    read_cursor,
+    request_id,
 )
-from tamis.server.prompts import matching
+from tamis.server.mcp_text import cut_to, fair_share, matching
+from tamis.server.paging import Cursor, read_cursor
 
 
 @given(st.lists(st.sampled_from(["a", "a-2", "a-3", "b", "b-2"]), max_size=8))
@@ -50,7 +49,7 @@ def test_a_text_is_cut_to_its_weight(text, weight):
 
 @given(st.lists(st.integers(0, 100), min_size=1), st.integers(0, 2000))
 def test_what_short_ones_leave_the_long_ones_get(sizes, budget):
-    share = _share(sizes, budget)
+    share = fair_share(sizes, budget)
     assert sum(min(size, share) for size in sizes) <= budget or share == 0
     if share < max(sizes):  # not one character more would fit
         assert sum(min(size, share + 1) for size in sizes) > budget

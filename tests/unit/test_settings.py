@@ -37,7 +37,8 @@ from tamis.ingest.read import Source
 from tamis.live.watcher import Said, Watcher
 from tamis.model import Document, Found
 from tamis.models.cache import cache_folder
-from tamis.server.mcp import Desk, http_application
+from tamis.server.mcp import http_application
+from tamis.server.state import ServerState
 from tamis.settings import (
     ENVIRONMENT_NAMES,
     PRESETS,
@@ -1783,7 +1784,7 @@ def _(_, folder):
     large = served.HELLO | {"id": "x" * 5_000}
     for most, status in ((2_000, 413), (20_000, 200)):
         desk = over(folder, server__max_body_bytes=most)
-        assert served.post(partial(http_application, desk, ()), large)[0] == status
+        assert served.post(partial(http_application, desk), large)[0] == status
 
 
 @experiment("server.editor")
@@ -1803,7 +1804,7 @@ def _(_, folder):
         over(folder, server__editor="javascript:alert(1)")
 
 
-def over(folder: Path, **flags: object) -> Desk:
+def over(folder: Path, **flags: object) -> ServerState:
     """A server over a folder with long passages."""
     return served.desk_of(
         folder / "served", {"a.md": "# A\n\n" + "grass grows\n" * 100}, **flags

@@ -62,7 +62,7 @@ def mcp(
     """
     folders = _folders(roots, options, "--root ")
     _log_to(log_file)
-    from tamis.server.stdio import serve_http, serve_stdio
+    from tamis.server.run import serve_http, serve_stdio
 
     if address is None:
         return serve_stdio(folders)
@@ -104,8 +104,7 @@ def serve(
     """
     folders = _folders(roots, options, "tamis serve ")
     _log_to(log_file)
-    from tamis.server.run import Address
-    from tamis.server.stdio import serve_pages
+    from tamis.server.run import Address, serve_pages
 
     return serve_pages(
         folders,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from tamis.corpus import Corpus
-from tamis.errors import BadFilter, IndexMissing, TamisError, UsageError
+from tamis.errors import BadFilter, IndexMissing, NotIndexed, TamisError, UsageError
 from tamis.live.browse import (
     Excerpt,
     Facets,
@@ -294,10 +294,10 @@ class Roots:
         return found
 
     def text(self, root: str, path: str) -> str:
-        """Return the text of an indexed document as it is now; KeyError if it is not indexed."""
+        """Return the text of an indexed document as it is now."""
         corpus = self._chosen(root)[root].corpus
         if path not in _paths(corpus):
-            raise KeyError(path)
+            raise NotIndexed(f"no document {path} is indexed", hint="search again")
         return document_text(corpus, path)
 
     def values(self, of: str) -> list[str]:

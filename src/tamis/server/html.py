@@ -9,12 +9,12 @@ for one without.
 import re
 from collections.abc import Callable
 from typing import Final
+from urllib.parse import quote
 
 import nh3
 
 from tamis.ingest.documents.markdown import LINE_MARK, markdown_html
 from tamis.live.browse import Reading
-from tamis.server.paging import encoded
 
 _TAGS: Final = {
     "a", "abbr", "b", "blockquote", "br", "caption", "cite", "code", "dd", "del", "details", "div", "dl",
@@ -83,7 +83,7 @@ def _href(
 
 def page_address(root: str | None) -> Callable[[str, str], str]:
     """Where the page shows a document: `/?doc=docs/api.md`."""
-    of = f"&root={encoded(root)}" if root is not None else ""
+    of = f"&root={quote(root)}" if root is not None else ""
     return lambda path, anchor: (
-        f"/?doc={encoded(path)}{of}" + (f"#{encoded(anchor)}" if anchor else "")
+        f"/?doc={quote(path)}{of}" + (f"#{quote(anchor)}" if anchor else "")
     )

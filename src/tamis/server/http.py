@@ -1,48 +1,72 @@
-"""The HTTP API and the page. Starlette lives behind this file; the protocol for agents is served beside it.
+"""The JSON API and the page. Starlette lives behind this file.
 
-Arguments are read in one place (`api.py`), answers are made in another (`replies.py`), in threads and within
-`server.deadline`; the only one that takes long is a stream of events, and those are counted.
+Answers are made in threads, within `server.deadline`. The only long one is the stream of events,
+and those are counted.
 """
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from html import escape
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import tamis
-from tamis.errors import TamisError, UsageError
-from tamis.request import read
-from tamis.server.api import PREFIX, Operation, from_query, openapi, operations_for
-from tamis.server.mcp import HTTP_PATH, Desk, http_application, in_time
-from tamis.server.replies import Given, Replies
+from tamis.errors import InternalFault, TamisError, UsageError
+from tamis.model import Advice, Hint
+from tamis.request import SearchRequest, read
+from tamis.server.paging import digest, read_cursor
 from tamis.server.run import (
+    AGENTS_PATH,
     COOKIE,
     PROBLEM,
     Application,
     has_session,
+    in_time,
     is_token,
     problem,
+    refuse,
     session_of,
     with_names,
     with_token,
 )
+from tamis.server.schema import (
+    LARGEST_PASSAGE,
+    PREFIX,
+    Operation,
+    from_query,
+    openapi,
+    operations_for,
+)
+from tamis.server.state import ServerState
 from tamis.settings import EDITORS
 
-log = logging.getLogger("tamis.http")
+if TYPE_CHECKING:
+    from tamis.live.corpus import Freshness
+
+Given = dict[str, Any]
+Reply = tuple[Any, str]  # a body and its tag, empty if it has none
+
+log = logging.getLogger("tamis.server")
 
 WEB: Final = Path(__file__).with_name("web")
 _TYPES: Final = {
@@ -51,7 +75,7 @@ _TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Nothing but what this server sends runs, shows or is asked; nobody frames the page.
+# The page runs, shows and asks only what this server sends, and no other page frames it.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -64,94 +88,88 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 _EDITOR: Final = '<meta name="editor" content="">'
-AT_ONCE: Final = (
-    16  # searches side by side: more people ask a page than agents ask a server
-)
-_MOST_STREAMS: Final = (
-    16  # of events: each keeps a connection, and looks a few times a second
-)
+# Streams of events: each keeps a connection, and looks a few times a second.
+_MOST_STREAMS: Final = 16
 _LOOK: Final = 0.25  # seconds between two looks at how indexing stands
-_SILENCE: Final = 15.0  # seconds after which a word is sent, so that a connection that is gone is noticed
-_LEVEL: Final = (
-    4  # of gzip: a third of the size for a tenth of the time that the best takes
+_SILENCE: Final = (
+    15.0  # seconds until a comment is sent, which shows if a connection is gone
 )
+_LEVEL: Final = 4  # of gzip: a third of the size for a tenth of the time of the best
 _SMALL: Final = 1_000  # bytes: not worth packing
+_ADVICE: Final = {
+    Advice.STATUS: f"see: {PREFIX}/status",
+    Advice.SHOW_MORE: "min_score=0 shows more",
+    Advice.SHOW_LIKELY: "min_score=0.3 leaves such results out",
+    Advice.READ_ON: "ask for fewer neighbours",
+}
 
 
-class Front:
-    """Answers requests from the roots of a desk, which agents are served from as well."""
+class Api:
+    """The operations of the API, answered from the state of a server."""
 
-    def __init__(self, desk: Desk, token: str | None = None) -> None:
-        self.desk = desk
-        self.operations = operations_for([each.name for each in desk.folders])
-        self._token = token
+    def __init__(self, state: ServerState, token: str | None = None) -> None:
+        """Prepare the operations; clients need the token if there is one."""
+        self.state = state
+        self.token = token
+        self.operations = operations_for(state.names)
         self._ending = Event()
         self._streams = 0
-        self._replies = Replies(desk)
+        self._replies: dict[str, Callable[[Given, str | None], Reply]] = {
+            "search": self._search,
+            "search_by_body": self._search,
+            "documents": self._documents,
+            "document": self._document,
+            "passage": self._passage,
+            "facets": self._facets,
+            "graph": self._graph,
+            "status": self._status,
+            "refresh": lambda _, root: (self._fresh(root)[0].to_dict(), ""),
+            "health": lambda _, __: ({"status": "ok"}, ""),
+            "openapi": self._openapi,
+        }
 
     def end(self) -> None:
-        """Streams end; whatever else is asked still is answered."""
+        """End the streams of events."""
         self._ending.set()
 
     def warm(self) -> None:
-        """Open the roots before somebody asks: what has changed is indexed, and what changes is followed."""
+        """Open the roots before the first question, so that their files are watched."""
         try:
-            self.desk.opened().fresh(None, 0.0)
+            self.state.roots.fresh(None, 0.0)
         except TamisError as error:
             log.warning("%s (%s)", error.message, error.hint)
 
-    # --- Requests -----------------------------------------------------------------------------
-
-    async def answer(self, operation: Operation, request: Request) -> Response:
-        if operation.name == "events":
-            given = from_query(operation, request.query_params.multi_items())
-            read(operation.parameters, given, operation.name)
-            return self._events()
-        if operation.path == "/session":
-            return await self._session(operation, request)
-        given = await self._given(operation, request)
-        unless = request.headers.get("if-none-match", "") if operation.has_tag else ""
-        return await self.desk.in_thread(
-            partial(self._replied, operation, given, unless)
-        )
-
-    def _replied(self, operation: Operation, given: Given, unless: str) -> Response:
-        if operation.name == "openapi":
-            return _json(
-                openapi(
-                    self.operations, tamis.__version__, secured=self._token is not None
-                )
-            )
-        reply = self._replies.to(operation.name, given, unless)
-        caching = "no-cache" if reply.tag else "no-store"
-        headers = {"cache-control": caching} | (
-            {"etag": reply.tag} if reply.tag else {}
-        )
-        if reply.body is None:
-            return Response(status_code=304, headers=headers)
-        return _json(reply.body, headers=headers)
-
-    async def _given(self, operation: Operation, request: Request) -> Given:
+    async def respond(self, operation: Operation, request: Request) -> Response:
+        """Answer a request."""
         if operation.takes_body:
-            if request.query_params:
-                raise UsageError(
-                    "arguments are in the body here", hint="leave the query string out"
-                )
             arguments = await self._body(request)
         else:
             arguments = from_query(operation, request.query_params.multi_items())
-        given = read(operation.parameters, arguments, operation.name)
-        return given | request.path_params
+        given = read(operation.arguments, arguments, operation.name)
+        given |= request.path_params
+        if operation.name == "events":
+            return self._events()
+        if operation.name == "sign_in":
+            return self._sign_in(given["token"], request.url.scheme == "https")
+        if operation.name == "sign_out":
+            return _without_cookie(signed_in=self.token is None)
+        unless = request.headers.get("if-none-match", "") if operation.has_tag else ""
+        return await self.state.answer(
+            operation.name, partial(self._respond, operation, given, unless)
+        )
 
-    async def _body(self, request: Request) -> dict[str, object]:
-        if (
-            request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            != "application/json"
-        ):
+    async def _body(self, request: Request) -> dict[str, Any]:
+        if request.query_params:
+            raise UsageError(
+                "arguments are in the body here", hint="leave the query string out"
+            )
+        kind = request.headers.get("content-type", "").partition(";")[0]
+        if kind.strip().lower() != "application/json":
             raise HTTPException(
                 415, "send JSON, and say so: Content-Type: application/json"
             )
-        most, data = self.desk.settings.max_body_bytes, bytearray()
+        most = self.state.settings.max_body_bytes
+        data = bytearray()
         async for part in request.stream():
             data += part
             if len(data) > most:
@@ -170,21 +188,158 @@ class Front:
             )
         return found
 
-    # --- Sessions and events ------------------------------------------------------------------
+    # --- replies, made in threads ---------------------------------------------------------------
 
-    async def _session(self, operation: Operation, request: Request) -> Response:
-        given = await self._given(operation, request)
-        wanted = self._token
-        if operation.method == "DELETE" or wanted is None:
-            response = _json({"signed_in": wanted is None})
-            response.delete_cookie(COOKIE, httponly=True, samesite="strict")
-            return response
-        if not is_token(given["token"], wanted):
+    def _respond(self, operation: Operation, given: Given, unless: str) -> Response:
+        """Return the reply, or 304 if the client has it: its tag is that of the reply."""
+        root = given.pop("root", None)
+        body = None
+        tag = ""
+        if unless:
+            tag = _tag(*self._fresh(root))
+        if not tag or tag != unless:
+            body, tag = self._replies[operation.name](given, root)
+        headers = {"cache-control": "no-store"}
+        if tag:
+            headers = {"cache-control": "no-cache", "etag": tag}
+        if tag and tag == unless:
+            return Response(status_code=304, headers=headers)
+        return _json(body, headers=headers)
+
+    def _fresh(self, root: str | None) -> "tuple[Freshness, tuple[int, ...]]":
+        return self.state.roots.fresh(root, self.state.seconds)
+
+    def _search(self, given: Given, root: str | None) -> Reply:
+        from tamis.live.roots import as_one
+        from tamis.search.explain import marks
+
+        cursor = given.pop("cursor", None)
+        has_marks = given.pop("marks", False)
+        request = SearchRequest(**given)
+        paged = self.state.search(request, root, cursor)
+        words = self.state.roots.words(request.query) if has_marks else ""
+        page = paged.page
+        results = []
+        for each in page.results:
+            plain = each.result.to_dict() | self._root_of(each.root)
+            if words:
+                plain["marks"] = marks(words, each.result.content).to_dict()
+            results.append(plain)
+        body = as_one(page.found).to_dict() | {
+            "results": results,
+            "freshness": page.freshness.to_dict(),
+            "hints": _worded(paged.hints),
+        }
+        next_cursor = paged.next_cursor(len(results))
+        if next_cursor is not None:
+            body["next_cursor"] = next_cursor
+        return body, _tag(page.freshness, page.generations)
+
+    def _documents(self, given: Given, root: str | None) -> Reply:
+        text = given.pop("cursor", None)
+        limit = given.pop("limit", 100)
+        cursor = read_cursor(text, digest({**given, "root": root}))
+        freshness, generations = self._fresh(root)
+        found = self.state.roots.listed(_narrowing(given), root)
+        following = cursor.after(limit, generations)
+        documents = []
+        for name, each in found[cursor.offset : following.offset]:
+            documents.append(each.to_dict() | self._root_of(name))
+        body = {
+            "documents": documents,
+            "total": len(found),
+            "freshness": freshness.to_dict(),
+        }
+        if following.offset < len(found):
+            body["next_cursor"] = str(following)
+        return body, _tag(freshness, generations)
+
+    def _root_of(self, root: str) -> dict[str, str]:
+        if self.state.has_several:
+            return {"root": root}
+        return {}
+
+    def _document(self, given: Given, root: str | None) -> Reply:
+        """Return a document as it is now: the file may be newer than the index, so its text is in the tag."""
+        from tamis.server.html import document_html, page_address
+
+        path = given.pop("path")
+        as_html = given.pop("html", False)
+        freshness, generations = self._fresh(root)
+        roots = self.state.roots
+        name, document = roots.reading(path, _narrowing(given), root)
+        folder = self.state.folders[self.state.names.index(name)].path
+        body = document.to_dict() | {
+            "root": name,
+            "file_path": str(folder / document.path),
+        }
+        if as_html and document.is_markdown:
+            address = page_address(name if self.state.has_several else None)
+            body["html"] = document_html(document, address)
+        return body, _tag(freshness, generations, document.text)
+
+    def _passage(self, given: Given, root: str | None) -> Reply:
+        from tamis.live.browse import Wanted
+
+        _, generations = self._fresh(root)
+        name, found, freshness = self.state.roots.passage(
+            Wanted(**given), root, LARGEST_PASSAGE, self.state.seconds, None
+        )
+        body = found.to_dict() | {
+            "root": name,
+            "hints": _worded(found.hints),
+            "freshness": freshness.to_dict(),
+        }
+        return body, _tag(freshness, generations)
+
+    def _facets(self, given: Given, root: str | None) -> Reply:
+        freshness, generations = self._fresh(root)
+        found = self.state.roots.facets(_narrowing(given), root)
+        body = found.to_dict() | {"freshness": freshness.to_dict()}
+        return body, _tag(freshness, generations)
+
+    def _graph(self, given: Given, root: str | None) -> Reply:
+        around = given.pop("around")
+        hops = given.pop("hops", 2)
+        fresh = self._fresh(root)
+        roots = self.state.roots
+        name, found = roots.graph(around, hops, _narrowing(given), root)
+        return found.to_dict() | {"root": name}, _tag(*fresh)
+
+    def _status(self, _: Given, root: str | None) -> Reply:
+        roots = self.state.roots
+        found, freshness = roots.status(root, self.state.seconds, None)
+        body = {
+            "roots": [
+                each.to_dict() | {"workspaces": list(each.workspaces)} for each in found
+            ],
+            "freshness": freshness.to_dict(),
+            "now": [each.to_dict() for each in roots.now()],
+            "server": {
+                "version": tamis.__version__,
+                "editor": EDITORS[self.state.settings.editor],
+            },
+        }
+        return body, ""
+
+    def _openapi(self, _: Given, __: str | None) -> Reply:
+        secured = self.token is not None
+        return openapi(self.operations, tamis.__version__, secured), ""
+
+    # --- sessions and events --------------------------------------------------------------------
+
+    def _sign_in(self, given: str, is_https: bool) -> Response:
+        if self.token is None:
+            return _without_cookie(signed_in=True)
+        if not is_token(given, self.token):
             raise HTTPException(401, "this is not the token")
         response = _json({"signed_in": True})
-        secure = request.url.scheme == "https"
         response.set_cookie(
-            COOKIE, session_of(wanted), httponly=True, samesite="strict", secure=secure
+            COOKIE,
+            session_of(self.token),
+            httponly=True,
+            samesite="strict",
+            secure=is_https,
         )
         return response
 
@@ -198,190 +353,168 @@ class Front:
         )
 
     async def _states(self) -> AsyncIterator[bytes]:
-        """How it stands with each root, whenever that changes, until somebody goes."""
+        """Yield the state of the roots whenever it changes, until the client or the server ends."""
         self._streams += 1
         try:
             last: Any = None
             silent = 0.0
             while not self._ending.is_set():
                 now = await run_in_threadpool(self._next, last)
-                silent = 0.0 if now != last else silent + _LOOK
+                silent += _LOOK
                 if now != last:
-                    told = json.dumps([each.to_dict() for each in now])
-                    yield f"event: state\ndata: {told}\n\n".encode()
-                elif silent >= _SILENCE:
+                    data = json.dumps([each.to_dict() for each in now])
+                    yield f"event: state\ndata: {data}\n\n".encode()
                     silent = 0.0
+                elif silent >= _SILENCE:
                     yield b": still here\n\n"
+                    silent = 0.0
                 last = now
         finally:
             self._streams -= 1
 
     def _next(self, last: Any) -> Any:
-        """As it is, after a moment unless it is the first."""
+        """Return the state of the roots; wait a moment unless it is the first."""
         if last is not None:
             self._ending.wait(_LOOK)
-        return self.desk.opened().now()
+        return self.state.roots.now()
+
+
+def _worded(hints: Sequence[Hint]) -> list[str]:
+    return [hint.worded(_ADVICE) for hint in hints]
+
+
+def _narrowing(given: Given) -> SearchRequest:
+    """Return a request for its filters alone, and those in a query."""
+    return SearchRequest(given.pop("query", ""), **given)
+
+
+def _tag(freshness: "Freshness", generations: Sequence[int], text: str = "") -> str:
+    """Return the tag of an answer: what it depends on besides the question, which is the address."""
+    parts = (generations, replace(freshness, as_of=None), tamis.__version__, text)
+    digest = blake2b(repr(parts).encode("utf-8", "replace"), digest_size=12)
+    return f'W/"{digest.hexdigest()}"'
 
 
 def _json(
     body: Any,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
-    type: str = "",
+    media_type: str = "application/json",
 ) -> Response:
-    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "replace"
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "replace"), status, headers, media_type)
+
+
+def _without_cookie(*, signed_in: bool) -> Response:
+    response = _json({"signed_in": signed_in})
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response
+
+
+# --- the application ----------------------------------------------------------------------------
+
+
+def application(api: Api, agents: Application, names: Sequence[str]) -> Application:
+    """Return the API, the page and the protocol for agents behind the guards that all have."""
+    refusals = {HTTPException: _refused, TamisError: _refused, 500: _refused}
+    site = Starlette(
+        routes=[*_routes(api), *_files(EDITORS[api.state.settings.editor])],
+        middleware=[
+            Middleware(GZipMiddleware, minimum_size=_SMALL, compresslevel=_LEVEL)
+        ],
+        exception_handlers=refusals,
     )
-    return Response(data, status, headers, type or "application/json")
+    pages = _shielded(site)
+
+    async def served(scope: Any, receive: Any, send: Any) -> None:
+        is_page = scope["type"] == "http" and scope["path"].rstrip("/") != AGENTS_PATH
+        await (pages if is_page else agents)(scope, receive, send)
+
+    guarded = in_time(served, api.state.settings.deadline)
+    token = api.token
+    if token is not None:
+        opened = {f"{PREFIX}{each.path}" for each in api.operations if each.is_open}
+
+        def passes(scope: Any) -> bool:
+            path = scope["path"]
+            is_private = path.startswith((PREFIX, AGENTS_PATH)) and path not in opened
+            return not is_private or has_session(scope, token)
+
+        guarded = with_token(guarded, token, passes)
+    return with_names(guarded, names)
 
 
-def _problem(status: int, text: str, hint: str = "") -> Response:
-    return _json(
-        problem(status, text, hint), status, {"cache-control": "no-store"}, PROBLEM
-    )
+def _routes(api: Api) -> list[Route]:
+    by_path: dict[str, dict[str, Operation]] = {}
+    for each in api.operations:
+        by_path.setdefault(each.path, {})[each.method] = each
+    routes = []
+    for path, own in by_path.items():
+        address = f"{PREFIX}{path.replace('}', ':path}')}"
+        routes.append(Route(address, _endpoint(api, own), methods=list(own)))
+    return routes
 
 
-# --- The application ------------------------------------------------------------------------
-
-
-def _endpoint(
-    front: Front, operations: Mapping[str, Operation]
-) -> Callable[[Request], Any]:
+def _endpoint(api: Api, operations: Mapping[str, Operation]) -> Callable[..., Any]:
     async def endpoint(request: Request) -> Response:
-        operation = operations["GET" if request.method == "HEAD" else request.method]
-        try:
-            return await front.answer(operation, request)
-        except TimeoutError:
-            seconds = front.desk.settings.deadline
-            return _problem(
-                504,
-                f"no answer within {seconds:g} s",
-                "ask for less, or raise server.deadline",
-            )
-        except TamisError as error:
-            return _problem(error.http_status, error.message, error.hint)
-        except (HTTPException, ClientDisconnect):
-            raise
-        except Exception:
-            log.exception("%s failed", operation.name)
-            return _problem(
-                500,
-                "this is a fault in tamis itself",
-                "the server's log has the details",
-            )
+        method = "GET" if request.method == "HEAD" else request.method
+        return await api.respond(operations[method], request)
 
     return endpoint
 
 
-def _routes(front: Front) -> list[Route]:
-    by_path: dict[str, dict[str, Operation]] = {}
-    for each in front.operations:
-        by_path.setdefault(each.path, {})[each.method] = each
-    return [
-        Route(
-            f"{PREFIX}{path.replace('}', ':path}')}",
-            _endpoint(front, own),
-            methods=list(own),
-        )
-        for path, own in by_path.items()
-    ]
+async def _refused(_: Request, error: Exception) -> Response:
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, HTTPException):
+        headers |= error.headers or {}
+        body = problem(error.status_code, error.detail)
+    else:
+        fault = error if isinstance(error, TamisError) else InternalFault()
+        body = problem(fault.http_status, fault.message, fault.hint)
+    return _json(body, body["status"], headers, PROBLEM)
 
 
 def _files(editor: str) -> list[Route]:
-    """The page's files, read once: no path that is asked for reaches the disk."""
-    page = (
-        (WEB / "index.html")
-        .read_text("utf-8")
-        .replace(_EDITOR, f'{_EDITOR[:-2]}{escape(editor)}">')
-    )
-    others = sorted(file for file in WEB.iterdir() if file.name != "index.html")
-    return [
-        _file("/", ".html", page.encode()),
-        *(_file(f"/{file.name}", file.suffix, file.read_bytes()) for file in others),
-    ]
+    """Return the page's files, read once: no requested path reaches the disk."""
+    meta = f'{_EDITOR[:-2]}{escape(editor)}">'
+    routes = []
+    for file in sorted(WEB.iterdir()):
+        data = file.read_bytes()
+        address = f"/{file.name}"
+        if file.name == "index.html":
+            data = data.replace(_EDITOR.encode(), meta.encode())
+            address = "/"
+        routes.append(_file(address, data, _TYPES[file.suffix]))
+    return routes
 
 
-def _file(address: str, suffix: str, data: bytes) -> Route:
+def _file(address: str, data: bytes, media_type: str) -> Route:
     tag = f'"{blake2b(data, digest_size=12).hexdigest()}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
 
     async def endpoint(request: Request) -> Response:
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(data, headers=headers, media_type=_TYPES[suffix])
+        return Response(data, headers=headers, media_type=media_type)
 
     return Route(address, endpoint)
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    detail = (
-        error.detail
-        if isinstance(error, HTTPException)
-        else "this is a fault in tamis itself"
-    )
-    response = _problem(status, detail)
-    response.headers.update(getattr(error, "headers", None) or {})
-    return response
-
-
-def application(front: Front, names: Sequence[str], token: str | None) -> Application:
-    """The API, the page and the protocol for agents, behind the guards that all of them have."""
-    site = Starlette(
-        routes=[*_routes(front), *_files(EDITORS[front.desk.settings.editor])],
-        middleware=[
-            Middleware(GZipMiddleware, minimum_size=_SMALL, compresslevel=_LEVEL)
-        ],
-        exception_handlers={HTTPException: _refused, 404: _refused, 405: _refused},
-    )
-    agents = http_application(front.desk, names)
-    pages = in_time(_with_headers(_same_site(site)), front.desk.settings.deadline)
-
-    async def served(scope: Any, receive: Any, send: Any) -> None:
-        is_agents = scope["type"] != "http" or scope["path"].rstrip("/") == HTTP_PATH
-        await (agents if is_agents else pages)(scope, receive, send)
-
-    guarded: Application = served
-    if token is not None:
-        opened = {f"{PREFIX}{each.path}" for each in front.operations if each.is_open}
-        private = (PREFIX, HTTP_PATH)
-        guarded = with_token(
-            guarded,
-            token,
-            lambda scope: (
-                scope["path"] in opened
-                or not scope["path"].startswith(private)
-                or has_session(scope, token)
-            ),
-        )
-    return with_names(guarded, names)
-
-
-def _same_site(application: Application) -> Application:
-    """A browser says where a request comes from: the API is not for other sites, not even blindly."""
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        foreign = any(
-            name == b"sec-fetch-site" and value in (b"cross-site", b"same-site")
-            for name, value in scope["headers"]
-        )
-        if foreign and scope["path"].startswith(PREFIX):
-            await _problem(403, "asked by a page of another site")(scope, receive, send)
-        else:
-            await application(scope, receive, send)
-
-    return guarded
-
-
-def _with_headers(application: Application) -> Application:
+def _shielded(site: Application) -> Application:
+    """Add the security headers, and refuse the API to other sites, which a browser names."""
     own = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
-    async def dressed(scope: Any, receive: Any, send: Any) -> None:
-        async def said(message: MutableMapping[str, Any]) -> None:
+    async def shielded(scope: Any, receive: Any, send: Any) -> None:
+        async def with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *own]
             await send(message)
 
-        await application(scope, receive, said)
+        from_site = dict(scope["headers"]).get(b"sec-fetch-site")
+        is_foreign = from_site in (b"cross-site", b"same-site")
+        if is_foreign and scope["path"].startswith(PREFIX):
+            await refuse(with_headers, 403, "asked by a page of another site")
+        else:
+            await site(scope, receive, with_headers)
 
-    return dressed
+    return shielded

@@ -1,70 +1,34 @@
-"""Answers for agents: the same in two forms, an object and a text that reads well, each within a budget.
+"""Texts for agents: answers within a budget, and prompts.
 
-A budget is in tokens of four characters. Every result is shown as long as a few lines of each fit, long ones
-cut so that short ones stay whole; what is left over is a cursor away. What was cut says so, and says how to
-get the rest.
+An answer has two forms, an object and a text that reads well. Its budget is in tokens of four
+characters. Every result is shown if a few lines of each fit; long ones are cut so that short ones
+stay whole. A cursor leads to the rest, and a cut passage says how to read all of it.
 """
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tamis.live.browse import Excerpt
-from tamis.live.corpus import Freshness
-from tamis.live.roots import Located, Page, RootStatus
-from tamis.model import Advice, Related
+from tamis.errors import UsageError
+from tamis.model import Advice, Hint
+from tamis.server.paging import Paged
 from tamis.text.printable import also_in, visible
+
+if TYPE_CHECKING:
+    from tamis.live.browse import Excerpt
+    from tamis.live.corpus import Freshness
+    from tamis.live.roots import Located, RootStatus
 
 CHARACTERS: Final = 4  # in a token, about: enough to bound what an answer costs
 _LEAST: Final = 160  # characters of a passage that are worth showing
 _MOST_TAGS: Final = 10
 _LONGEST_HEADER: Final = 200
-_CURSOR: Final = 160  # characters, with what stands around it
+_CURSOR: Final = 160  # characters of a cursor and the words around it
 _FOR_RELATED: Final = 0.25  # of the budget
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An answer in both forms."""
-
-    structured: dict[str, Any]
-    text: str
-    shown: int = 0  # how many of the results
-
-
-def tell_page(page: Page, max_tokens: int, *, several: bool) -> Told:
-    hints = [hint.worded(_ADVICE) for hint in page.hints]
-    envelope = {
-        "results": [],
-        "freshness": page.freshness.to_dict(),
-        "hints": [*hints, _LINKED, _CUT],
-    }
-    budget = max_tokens * CHARACTERS - _size(envelope) - _CURSOR
-    related, left_out = _related(
-        page.related or (), int(budget * _FOR_RELATED), several
-    )
-    budget -= sum(_size(each) for each in related)
-    bare = [_bare(each, several) for each in page.results]
-    count, share = _portion(
-        bare, [_weight(each.result.content) for each in page.results], budget
-    )
-    results = [
-        _with_content(of, each.result.content, share)
-        for of, each in zip(bare[:count], page.results[:count], strict=True)
-    ]
-    hints += [f"{left_out} {_LINKED}"] if left_out else []
-    hints += [_CUT] if any("cut" in each for each in results) else []
-    structured: dict[str, Any] = envelope | {"results": results, "hints": hints}
-    if page.related is not None:
-        structured["graph_context"] = related
-    return Told(structured, "\n".join(_lines(structured)), count)
-
-
 _LINKED: Final = "more linked documents are not shown: raise max_tokens"
 _CUT: Final = "cut passages: read them with get_passage (chunk_id, or path and lines), or raise max_tokens"
-
-
 _ADVICE: Final = {
     Advice.STATUS: "see: index_status",
     Advice.SHOW_MORE: "min_score 0 shows more",
@@ -73,33 +37,91 @@ _ADVICE: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer in both forms."""
+
+    structured: dict[str, Any]
+    text: str
+
+
+# --- A page of results --------------------------------------------------------------------
+
+
+def page_reply(paged: Paged, max_tokens: int, *, has_several: bool) -> Reply:
+    """Show as many results as the budget allows; several roots are named."""
+    page = paged.page
+    hints = _worded(paged.hints)
+    reply: dict[str, Any] = {"results": [], "freshness": page.freshness.to_dict()}
+    budget = max_tokens * CHARACTERS - _CURSOR
+    budget -= _size(reply | {"hints": [*hints, _LINKED, _CUT]})
+    related = []
+    for_related = int(budget * _FOR_RELATED)
+    for root, each in page.related or ():
+        plain = each.to_dict() | {"score": round(each.score, 4)}
+        if has_several:
+            plain["root"] = root
+        for_related -= _size(plain)
+        if for_related < 0:
+            break
+        related.append(plain)
+        budget -= _size(plain)
+    results = [_without_content(each, has_several) for each in page.results]
+    contents = [each.result.content for each in page.results]
+    shown, share = _portion(results, contents, budget)
+    results = results[:shown]
+    for plain, content in zip(results, contents, strict=False):
+        plain["content"] = cut_to(content, share)
+        if len(plain["content"]) < len(content):
+            plain["cut"] = True
+    left_out = len(page.related or ()) - len(related)
+    if left_out:
+        hints.append(f"{left_out} {_LINKED}")
+    if any("cut" in plain for plain in results):
+        hints.append(_CUT)
+    reply |= {"results": results, "hints": hints}
+    if page.related is not None:
+        reply["graph_context"] = related
+    lines = [*_results(results)]
+    for plain in related:
+        way = f"to {plain['target']}"
+        if plain["path"] == plain["target"]:
+            way = f"from {plain['source']}"
+        lines.append(visible(f"linked: {_place(plain)}  {plain['link']} {way}"))
+    lines += _notes(reply)
+    cursor = paged.next_cursor(shown)
+    if cursor is not None:
+        reply["next_cursor"] = cursor
+        lines.append(f"more: the same question with cursor {cursor}")
+    return Reply(reply, "\n".join(lines))
+
+
+def _worded(hints: Sequence[Hint]) -> list[str]:
+    return [hint.worded(_ADVICE) for hint in hints]
+
+
 def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False)) + 1
 
 
-def _weight(text: str) -> int:
-    """Characters of a text within JSON."""
-    return len(json.dumps(text, ensure_ascii=False))
-
-
-def _bare(located: Located, several: bool) -> dict[str, Any]:
-    """A result without its text. What is empty or usual is left out."""
+def _without_content(located: "Located", has_several: bool) -> dict[str, Any]:
+    """Return a result without its text. Empty and usual values are left out."""
     result = located.result
     header = result.header_path
+    if len(header) > _LONGEST_HEADER:
+        header = f"...{header[-_LONGEST_HEADER:]}"
     plain = {
         "chunk_id": result.chunk_id,
         "path": result.path,
         "start_line": result.start_line,
         "end_line": result.end_line,
-        "header_path": header
-        if len(header) <= _LONGEST_HEADER
-        else f"...{header[-_LONGEST_HEADER:]}",
+        "header_path": header,
         "score": round(result.score, 4),
         "chunk_type": result.chunk_type,
         "modified": result.modified,
     }
     at_times = {
-        "root": located.root if several else None,
+        "root": has_several and located.root,
         "language": result.language,
         "tags": list(result.tags[:_MOST_TAGS]),
         "is_archived": result.is_archived,
@@ -110,156 +132,234 @@ def _bare(located: Located, several: bool) -> dict[str, Any]:
 
 
 def _portion(
-    bare: Sequence[Mapping[str, Any]], sizes: Sequence[int], budget: int
+    results: Sequence[Mapping[str, Any]], contents: Sequence[str], budget: int
 ) -> tuple[int, int]:
-    """How many results are shown, and how many characters each of them may have at most."""
-    places = [_size(each) + len('"cut": true, "content": ') for each in bare]
-    for count in range(len(bare), 1, -1):
+    """Return how many results are shown, and how many characters of each at most."""
+    sizes = [_weight(content) for content in contents]
+    places = [_size(each) + len('"cut": true, "content": ') for each in results]
+    for count in range(len(results), 1, -1):
         left = budget - sum(places[:count])
         if left >= sum(min(size, _LEAST) for size in sizes[:count]):
-            return count, _share(sizes[:count], left)
-    return (1, max(0, budget - places[0])) if bare else (0, 0)
+            return count, fair_share(sizes[:count], left)
+    if not results:
+        return 0, 0
+    return 1, max(0, budget - places[0])
 
 
-def _share(sizes: Sequence[int], budget: int) -> int:
-    """The largest size that all can be cut to and fit together: short ones leave room for the others."""
-    left = budget
-    for at, size in enumerate(ordered := sorted(sizes)):
-        share = left // (len(ordered) - at)
+def _weight(text: str) -> int:
+    """Return the number of characters of a text within JSON."""
+    return len(json.dumps(text, ensure_ascii=False))
+
+
+def fair_share(sizes: Sequence[int], budget: int) -> int:
+    """Return the largest size that all can be cut to and still fit together.
+
+    Sizes below it leave room for the others.
+    """
+    ordered = sorted(sizes)
+    for at, size in enumerate(ordered):
+        share = budget // (len(ordered) - at)
         if size > share:
             return share
-        left -= size
+        budget -= size
     return max(sizes, default=0)
 
 
-def _with_content(bare: Mapping[str, Any], content: str, share: int) -> dict[str, Any]:
-    shown = cut_to(content, share)
-    return (
-        dict(bare)
-        | {"content": shown}
-        | ({"cut": True} if len(shown) < len(content) else {})
-    )
-
-
 def cut_to(text: str, weight: int) -> str:
-    """As much of a text as weighs so much, ending with a line where that costs little."""
+    """Return the start of a text that weighs at most so much, up to a line end if one is near."""
     if _weight(text) <= weight:
         return text
     shown = text[: max(0, weight)]
     while shown and _weight(shown) > weight - 3:
-        shown = shown[: len(shown) - max(1, _weight(shown) - weight + 3)]
+        excess = _weight(shown) - weight + 3
+        shown = shown[: len(shown) - max(1, excess)]
+    if not shown:
+        return ""
     line = shown.rfind("\n")
-    return (
-        (shown[:line] if line > len(shown) // 2 else shown).rstrip() + "..."
-        if shown
-        else ""
-    )
+    if line > len(shown) // 2:
+        shown = shown[:line]
+    return f"{shown.rstrip()}..."
 
 
-def _related(
-    context: Sequence[tuple[str, Related]], budget: int, several: bool
-) -> tuple[list[dict[str, Any]], int]:
-    shown: list[dict[str, Any]] = []
-    for root, each in context:
-        plain = (
-            each.to_dict()
-            | {"score": round(each.score, 4)}
-            | ({"root": root} if several else {})
-        )
-        budget -= _size(plain)
-        if budget < 0:
-            break
-        shown.append(plain)
-    return shown, len(context) - len(shown)
-
-
-def _lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """`path:12-30  API > Authentication  0.87`, and the text below it."""
-    for result in told["results"]:
-        place = f"{_rooted(result)}:{result['start_line']}-{result['end_line']}"
-        header = f"  {result['header_path']}" if result["header_path"] else ""
-        archived = "  archived" if result.get("is_archived") else ""
-        yield visible(f"{place}{header}  {result['score']:.2f}{archived}")
-        yield from (visible(line) for line in result["content"].split("\n"))
+def _results(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield `path:12-30  API > Authentication  0.87` and the text, for each result."""
+    for result in results:
+        archived = "  archived" if "is_archived" in result else ""
+        yield visible(f"{_span(result)}  {result['score']:.2f}{archived}")
+        yield from map(visible, result["content"].split("\n"))
         if "also_in" in result:
             yield also_in(result["also_in"], result["also_in_count"])
         yield ""
-    if not told["results"]:
+    if not results:
         yield "nothing found"
-    for each in told.get("graph_context", ()):
-        way = (
-            f"from {each['source']}"
-            if each["path"] == each["target"]
-            else f"to {each['target']}"
-        )
-        yield visible(f"linked: {_rooted(each)}  {each['link']} {way}")
-    yield from _notes(told)
 
 
-def _rooted(plain: Mapping[str, Any]) -> str:
-    return f"{plain['root']}:{plain['path']}" if "root" in plain else str(plain["path"])
+def _span(plain: Mapping[str, Any]) -> str:
+    span = f"{_place(plain)}:{plain['start_line']}-{plain['end_line']}"
+    if plain.get("header_path"):
+        span += f"  {plain['header_path']}"
+    return span
 
 
-def _notes(told: Mapping[str, Any]) -> Iterator[str]:
-    yield from (visible(f"note: {hint}") for hint in told.get("hints", ()))
-    freshness = told["freshness"]
+def _place(plain: Mapping[str, Any]) -> str:
+    if "root" in plain:
+        return f"{plain['root']}:{plain['path']}"
+    return str(plain["path"])
+
+
+def _notes(reply: Mapping[str, Any]) -> Iterator[str]:
+    for hint in reply.get("hints", ()):
+        yield visible(f"note: {hint}")
+    freshness = reply["freshness"]
     if not freshness["complete"]:
-        yield visible(
-            f"not complete: {freshness['note'] or 'some files are not indexed yet'}"
-        )
+        note = freshness["note"] or "some files are not indexed yet"
+        yield visible(f"not complete: {note}")
 
 
-def with_cursor(told: Told, cursor: str | None) -> Told:
-    """The same, and how to get the results after these."""
-    if cursor is None:
-        return told
-    return Told(
-        told.structured | {"next_cursor": cursor},
-        f"{told.text}\nmore: the same question with cursor {cursor}".lstrip("\n"),
-        told.shown,
-    )
+# --- A passage, the status ------------------------------------------------------------------
 
 
-def tell_excerpt(
-    found: Excerpt, root: str, freshness: Freshness, *, several: bool
-) -> Told:
-    plain = {
-        name: value
-        for name, value in found.to_dict().items()
-        if value not in (None, "", ())
-    }
-    structured = {"content": ""} | plain | {"freshness": freshness.to_dict()}
-    structured |= {"root": root} if several else {}
-    if found.hints:
-        structured["hints"] = [hint.worded(_ADVICE) for hint in found.hints]
-    header = f"  {found.header_path}" if found.header_path else ""
-    place = visible(
-        f"{_rooted(structured)}:{found.start_line}-{found.end_line}{header}"
-    )
-    more = [f"more: start_line {found.next_line}"] if found.next_line else []
-    body = [visible(line) for line in found.content.split("\n")]
-    return Told(structured, "\n".join([place, *body, *more, *_notes(structured)]))
+def excerpt_reply(
+    excerpt: "Excerpt", root: str, freshness: "Freshness", *, has_several: bool
+) -> Reply:
+    """Show lines of a document."""
+    reply: dict[str, Any] = {"content": ""}
+    for name, value in excerpt.to_dict().items():
+        if value not in (None, "", ()):
+            reply[name] = value
+    reply["freshness"] = freshness.to_dict()
+    if has_several:
+        reply["root"] = root
+    if excerpt.hints:
+        reply["hints"] = _worded(excerpt.hints)
+    lines = [_span(reply), *excerpt.content.split("\n")]
+    if excerpt.next_line:
+        lines.append(f"more: start_line {excerpt.next_line}")
+    lines += _notes(reply)
+    return Reply(reply, "\n".join(map(visible, lines)))
 
 
-def tell_status(roots: Sequence[RootStatus], freshness: Freshness) -> Told:
-    each = [one.to_dict() | {"workspaces": list(one.workspaces)} for one in roots]
-    structured = {"roots": each, "freshness": freshness.to_dict()}
-    return Told(
-        structured,
-        "\n".join(
-            [*(line for one in roots for line in _status(one)), *_notes(structured)]
-        ),
-    )
+def status_reply(roots: "Sequence[RootStatus]", freshness: "Freshness") -> Reply:
+    """Show what the indexes hold."""
+    plain = [one.to_dict() | {"workspaces": list(one.workspaces)} for one in roots]
+    reply = {"roots": plain, "freshness": freshness.to_dict()}
+    lines = []
+    for one in roots:
+        lines.append(f"{one.root}: {one.path}")
+        held = f"{one.documents} documents, {one.chunks} passages"
+        lines.append(f"  {held}, {one.pending_files} files pending")
+        if one.built_at:
+            built = f"indexed at {one.built_at} ({one.age_seconds} s ago)"
+            lines.append(f"  {built} with the model {one.model or 'none'}")
+        if one.skipped:
+            skipped = [f"{count} {reason}" for reason, count in one.skipped.items()]
+            lines.append(f"  skipped: {', '.join(skipped)}")
+        if one.workspaces:
+            lines.append(f"  workspaces: {', '.join(one.workspaces)}")
+    lines += _notes(reply)
+    return Reply(reply, "\n".join(map(visible, lines)))
 
 
-def _status(one: RootStatus) -> Iterator[str]:
-    yield visible(f"{one.root}: {one.path}")
-    yield f"  {one.documents} documents, {one.chunks} passages, {one.pending_files} files pending"
-    if one.built_at:
-        yield f"  indexed at {one.built_at} ({one.age_seconds} s ago) with the model {one.model or 'none'}"
-    if one.skipped:
-        yield "  skipped: " + ", ".join(
-            f"{count} {reason}" for reason, count in one.skipped.items()
-        )
-    if one.workspaces:
-        yield visible(f"  workspaces: {', '.join(one.workspaces)}")
+# --- Prompts ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A way of working that a person can start by name."""
+
+    name: str
+    description: str
+    subject: str  # the one required argument
+    about: str  # what the subject is
+    text: str
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The arguments and what they mean."""
+        return {self.subject: self.about, **_NARROWER}
+
+    def fill(self, given: Mapping[str, str]) -> str:
+        """Return the text with these arguments in it."""
+        for name in given:
+            if name not in self.arguments:
+                near = difflib.get_close_matches(name[:80], self.arguments, n=1)
+                guess = f"did you mean {near[0]}? " if near else ""
+                hint = f"{guess}allowed: {', '.join(self.arguments)}"
+                raise UsageError(f"{self.name} has no argument {name[:80]}", hint=hint)
+        subject = given.get(self.subject, "")
+        if not subject.strip():
+            raise UsageError(f"{self.subject} is missing", hint=self.about)
+        filters = []
+        for name, value in given.items():
+            if value and name in _FILTERS:
+                filters.append(f"{_FILTERS[name]}: {value}")
+        if given.get("path"):
+            filters.append(f"include_patterns: /{given['path']}")
+        narrowed = f" ({', '.join(filters)})" if filters else ""
+        # The subject comes last: a person wrote it, and it may hold braces.
+        text = self.text.replace("{filters}", narrowed)
+        return text.replace("{subject}", subject)
+
+
+_NARROWER: Final = {
+    "workspace": "Only in this workspace",
+    "tag": "Only documents with this tag",
+    "chunk_type": "Only passages of this type",
+    "language": "Only this language",
+    "path": "Only this document",
+}
+# Arguments of a prompt, or parts of an address, that are completed.
+COMPLETED: Final = frozenset({*_NARROWER, "root"})
+_FILTERS: Final = {
+    "workspace": "workspace",
+    "tag": "tags",
+    "chunk_type": "chunk_types",
+    "language": "languages",
+}
+
+FIND_AND_CITE: Final = Prompt(
+    "find_and_cite",
+    "Answer a question from the documents here, with citations.",
+    "question",
+    "What you want to know",
+    """Answer this question from the documents that tamis has indexed: {subject}
+
+1. Search with query_documents{filters}. Try other words, or a narrower filter, when scores stay below 0.3.
+2. Read what looks right with get_passage, with neighbours where a passage breaks off.
+3. Answer from what you have read and from nothing else. Cite each statement as path:start-end.
+4. Where the documents do not say, or say different things, tell so. If freshness.complete is false, say that
+   files were still being indexed.""",
+)
+
+WHAT_IS_OUT_OF_DATE: Final = Prompt(
+    "what_is_out_of_date",
+    "Find what the documents say about a topic that no longer holds.",
+    "topic",
+    "What to check",
+    """Find out what is out of date in what the documents say about: {subject}
+
+1. Search with query_unique_documents{filters} for everything that speaks of it, then with
+   graphrag_hybrid_search for what these documents are linked with. Look at `modified` of each result.
+2. Read the passages with get_passage. Compare documents with each other, and with the code they describe
+   (chunk_types symbols and definitions): names, defaults, commands, versions, links.
+3. List what no longer holds: the passage (path:start-end, modified), what contradicts it (path:start-end,
+   modified), and what it should say. Newer is not always right: say why.
+4. Name what you could not check.""",
+)
+
+PROMPTS: Final = {
+    prompt.name: prompt for prompt in (FIND_AND_CITE, WHAT_IS_OUT_OF_DATE)
+}
+
+
+def matching(values: Sequence[str], typed: str) -> list[str]:
+    """Return the values that begin with the typed text, then those that contain it, in any case."""
+    wanted = typed.casefold()
+    first = []
+    then = []
+    for value in values:
+        if value.casefold().startswith(wanted):
+            first.append(value)
+        elif wanted in value.casefold():
+            then.append(value)
+    return first + then

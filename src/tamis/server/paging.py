@@ -1,72 +1,53 @@
-"""Addresses: of documents (`tamis://doc/docs/api.md`), and of places in an answer (cursors)."""
+"""Pages of an answer: a cursor says where the next one begins."""
 
 import base64
-import binascii
 import hashlib
 import json
-import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import UsageError
+from tamis.model import Hint
 
-SCHEME: Final = "tamis://doc/"
-_PLAIN: Final = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
+if TYPE_CHECKING:
+    from tamis.live.roots import Page
+
+_CHANGED: Final = Hint(
+    "the index has changed since the page before: results may be missing or come twice"
 )
-_ENCODED: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_TYPES: Final = {
-    ".md": "text/markdown",
-    ".markdown": "text/markdown",
-    ".json": "application/json",
-}
-
-
-def document_address(path: str) -> str:
-    return SCHEME + encoded(path)
-
-
-def encoded(text: str) -> str:
-    """As a part of an address."""
-    return "".join(
-        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in text.encode()
-    )
-
-
-def document_path(address: str) -> str | None:
-    """What an address names; None for one that is not ours."""
-    if not address.startswith(SCHEME):
-        return None
-    return _ENCODED.sub(_decoded, address.removeprefix(SCHEME))
-
-
-def _decoded(found: re.Match[str]) -> str:
-    return bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace")
-
-
-def media_type(path: str) -> str:
-    return _TYPES.get(os.path.splitext(path)[1].lower(), "text/plain")
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where an answer goes on: from which result, of which question, in which generations of the indexes."""
+    """The place in an answer where a page begins, and what the answer depends on."""
 
-    offset: int
-    question: str = ""
-    generations: tuple[int, ...] = ()
+    offset: int = 0
+    question: str = ""  # its digest
+    generations: tuple[int, ...] = ()  # of the indexes that gave the page before
+
+    def after(self, shown: int, generations: Sequence[int]) -> "Cursor":
+        """Return the place after so many results."""
+        offset = self.offset + shown
+        return replace(self, offset=offset, generations=tuple(generations))
 
     def __str__(self) -> str:
-        plain = json.dumps(
-            [self.offset, self.question, self.generations], separators=(",", ":")
-        )
+        """Return the cursor as a client gets it."""
+        parts = [self.offset, self.question, self.generations]
+        plain = json.dumps(parts, separators=(",", ":"))
         return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
 
 
-def read_cursor(text: str, question: str = "") -> Cursor:
-    """A cursor that we gave, for the same question."""
+def digest(question: Mapping[str, Any]) -> str:
+    """Return a short text that is the same for the same question."""
+    plain = json.dumps(question, sort_keys=True)
+    return hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
+
+
+def read_cursor(text: str | None, question: str = "") -> Cursor:
+    """Return the cursor that a client gives back for the same question; without one, the start."""
+    if text is None:
+        return Cursor(question=question)
     cursor = _parsed(text)
     if cursor is None:
         raise UsageError(
@@ -80,28 +61,35 @@ def read_cursor(text: str, question: str = "") -> Cursor:
 
 def _parsed(text: str) -> Cursor | None:
     try:
-        offset, question, generations = json.loads(
-            base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        )
-    except (ValueError, TypeError, binascii.Error, RecursionError):
+        data = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        offset, question, generations = json.loads(data)
+        numbers = (offset, *generations)
+    except (ValueError, TypeError, RecursionError):
         return None
-    whole = (
-        all(type(each) is int for each in generations)
-        if isinstance(generations, list)
-        else False
-    )
-    if (
-        type(offset) is not int
-        or not 0 <= offset < 2**31
-        or not isinstance(question, str)
-        or not whole
-    ):
+    if any(type(number) is not int for number in numbers):
         return None
-    return Cursor(offset, question, tuple(generations))
+    if not 0 <= offset < 2**31 or not isinstance(question, str):
+        return None
+    return Cursor(offset, question, numbers[1:])
 
 
-def digest(question: Mapping[str, Any]) -> str:
-    """The same for the same question."""
-    return hashlib.blake2b(
-        json.dumps(question, sort_keys=True).encode(), digest_size=8
-    ).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """A page of results and the place where it begins."""
+
+    page: "Page"
+    cursor: Cursor
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """The hints of the page, and a warning if the index is not that of the page before."""
+        before = self.cursor.generations
+        if before and before != self.page.generations:
+            return (*self.page.hints, _CHANGED)
+        return self.page.hints
+
+    def next_cursor(self, shown: int) -> str | None:
+        """Return the cursor of the next page if so many results of this one are shown."""
+        if shown == len(self.page.results) and not self.page.has_more:
+            return None
+        return str(self.cursor.after(shown, self.page.generations))
