@@ -144,8 +144,10 @@ def settings_page() -> str:
 
 def cli_page() -> str:
     lines = [CLI_HEAD]
-    for name in sorted(cli.commands):
-        command = cli.commands[name]
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
         with click.Context(
             command,
             info_name=f"tamis {name}",

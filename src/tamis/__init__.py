@@ -11,10 +11,10 @@ Names are loaded when they are first used, so that `tamis --help` stays instant.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tamis.corpus import Corpus, Status, open
+    from tamis.corpus import Corpus, open
     from tamis.errors import TamisError
     from tamis.index.doctor.checks import Health
-    from tamis.model import Finding, Found, Report, Result, Skipped
+    from tamis.model import Finding, Found, Report, Result, Skipped, Status
 
 __all__ = [
     "Corpus", "Finding", "Found", "Health", "Report", "Result", "Skipped", "Status", "TamisError", "open",
@@ -22,9 +22,10 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "Corpus": "corpus", "Status": "corpus", "open": "corpus", "TamisError": "errors",
+    "Corpus": "corpus", "open": "corpus", "TamisError": "errors",
     "Health": "index.doctor.checks",
     "Finding": "model", "Found": "model", "Report": "model", "Result": "model", "Skipped": "model",
+    "Status": "model",
 }  # fmt: skip
 
 

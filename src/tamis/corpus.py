@@ -1,29 +1,23 @@
-"""An open corpus: a root, its index and its model, ready to be asked. What every door holds."""
+"""An open corpus: a root with its index and its model, which every door searches.
+
+Only what a search needs is imported at once; indexing and the doctor are imported when they run.
+"""
 
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from importlib.metadata import version
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from tamis import response
 from tamis.configuration import DEFAULT_MODEL, check_name, load
 from tamis.errors import BadQuery, IndexDamaged, IndexMissing, UsageError
-from tamis.index import dry_run
-from tamis.index.build import build, check_model, model_facts, model_name
-from tamis.index.doctor import checks
-from tamis.index.doctor.checks import Health
-from tamis.index.doctor.repair import repaired, with_model
 from tamis.index.engines import open_index
-from tamis.index.plan import Changes, count_changes, known_to, make_plan
 from tamis.index.protocol import Capabilities, Index, IndexSnapshot, Layout
-from tamis.index.vocabulary import make_if_used
 from tamis.ingest.walk import checked_root
 from tamis.model import (
     INDEX_FOLDER,
@@ -32,16 +26,20 @@ from tamis.model import (
     Found,
     IndexState,
     Report,
-    Skipped,
+    Status,
     WhyNot,
 )
-from tamis.models.embedders import Embedder, LoadedModels
+from tamis.models.embedders import (
+    LoadedModels,
+    check_model,
+    model_facts,
+    model_name,
+)
 from tamis.progress import Progress, Silent
 from tamis.query import filters
-from tamis.query.filters import Filter
+from tamis.query.filters import EVERYTHING, Filter
 from tamis.query.language import atom, parse_query
 from tamis.request import SearchRequest, query_text, with_arguments_of
-from tamis.search import explain
 from tamis.search.boosts import ArchivePenalty
 from tamis.search.calibrate import Logistic
 from tamis.search.extras.synonyms import Synonyms
@@ -50,77 +48,9 @@ from tamis.search.question import Models, Question
 from tamis.search.understand import applied, filter_of, hides_archived, names_for
 from tamis.settings import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What an index holds, and how it compares with the files as they are now."""
-
-    root: str
-    directory: str
-    index: IndexState
-    model: str
-    segments: int
-    bytes_on_disk: int
-    changed_files: (
-        int  # new or changed since they were indexed, or indexed by other settings
-    )
-    touched_files: (
-        int  # of the size and time that they had, and yet touched: reading tells
-    )
-    removed_files: int  # indexed, but gone or now kept out
-    skipped: tuple[Skipped, ...]
-    warnings: Mapping[str, str]  # what was odd about reading a document, by its path
-    ignore_warnings: tuple[str, ...]  # what is wrong with ignore files
-    sizes: Mapping[str, int]  # bytes on disk, by what they are
-    fingerprint: str  # of the model
-    dimension: int  # of its vectors
-    tamis_version: str
-    format: int  # of the index
-
-    @property
-    def skipped_by_reason(self) -> dict[str, int]:
-        return dict(sorted(Counter(item.reason for item in self.skipped).items()))
-
-    def to_dict(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        return plain | {
-            "index": self.index.to_dict(),
-            "skipped": [item.to_dict() for item in self.skipped],
-            "skipped_by_reason": self.skipped_by_reason,
-            "warnings": dict(self.warnings),
-            "ignore_warnings": list(self.ignore_warnings),
-            "sizes": dict(self.sizes),
-        }
-
-
-def status_of(root: Path, index: Index, settings: Settings) -> Status:
-    """The status of a root's index."""
-    with index.snapshot() as snapshot:
-        known, warnings = known_to(snapshot, settings), snapshot.warnings()
-        state, facts, segments = snapshot.state, snapshot.about, snapshot.segments
-    if not index.capabilities.any_root_may_search:
-        index.check_owner(root, facts)
-    sizes = index.sizes()
-    now = count_changes(root, settings, known)
-    return Status(
-        root=str(root),
-        directory=str(index.place),
-        index=state,
-        model=str(facts.get("model", "")),
-        segments=segments,
-        bytes_on_disk=sum(sizes.values()),
-        changed_files=now.changed + now.outdated,
-        touched_files=now.touched,
-        removed_files=now.gone,
-        skipped=known.skipped,
-        warnings=warnings,
-        ignore_warnings=now.warnings,
-        sizes=sizes,
-        fingerprint=str(facts.get("fingerprint", "")),
-        dimension=int(facts.get("dimension", 0)),
-        tamis_version=version("tamis"),
-        format=index.format,
-    )
+if TYPE_CHECKING:
+    from tamis.index.doctor.checks import Health
+    from tamis.index.plan import Changes
 
 
 def open(  # noqa: A001
@@ -133,10 +63,11 @@ def open(  # noqa: A001
 ) -> "Corpus":
     """Open the index of a root, building it first when there is none."""
     root = checked_root(path)
-    chosen = settings or load(root, {}, config=Path(config) if config else None)
-    place = index_directory(root, chosen, index_dir)
-    corpus = Corpus(root, place, chosen, progress)
-    if corpus.capabilities.updated_by_search and not corpus.exists():
+    if settings is None:
+        settings = load(root, {}, config=Path(config) if config else None)
+    place = index_directory(root, settings, index_dir)
+    corpus = Corpus(root, place, settings, progress)
+    if corpus.is_missing:
         corpus.refresh()
     return corpus
 
@@ -149,7 +80,7 @@ def open_existing(
     """Open an index that must be there."""
     root = checked_root(path)
     corpus = Corpus(root, index_directory(root, settings, index_dir), settings)
-    if corpus.capabilities.updated_by_search and not corpus.exists():
+    if corpus.is_missing:
         corpus.close()
         raise IndexMissing(root)
     return corpus
@@ -158,7 +89,7 @@ def open_existing(
 def index_directory(
     root: Path, settings: Settings, given: str | os.PathLike[str] | None
 ) -> Path:
-    """Where the index is: as given (relative to where we are), as configured (relative to the root)."""
+    """Return the index folder: as given (in the current folder), else as configured (in the root)."""
     if given:
         return Path(given).expanduser().absolute()
     return root / Path(settings.index.directory or INDEX_FOLDER).expanduser()
@@ -177,34 +108,33 @@ class Corpus:
         is_live: bool = False,
         index: Index | None = None,
     ) -> None:
-        """Opens nothing yet. `progress` watches the index being made, should the first question need it.
+        """Prepare a corpus; nothing is opened yet. `progress` follows the making of the index.
 
-        `index` stands in for the one that the settings name: on a server, or in the directory.
-
-        One that is live is brought up to date by whoever holds it, who also says how far that is.
+        `index` replaces the one that the settings name, on a server or in the directory. The holder
+        of a live corpus keeps it up to date and says how fresh it is.
         """
         self._is_live = is_live
         self._progress = progress or Silent()
         self.root = root
         self.directory = directory
         self._models = LoadedModels(root, settings)
-        self._reader: Index = index or open_index(
-            root, directory, settings, self._dimension
-        )
+        if index is None:
+            index = open_index(root, directory, settings, self._dimension)
+        self._reader = index
         self._lock = threading.Lock()
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Ask and index by these settings from now on. The index stays where it is."""
-        names, penalty = (
-            names_for(self.root, settings),
-            ArchivePenalty.of(settings.archive, settings.weights),
-        )
+        """Search and index by these settings from now on. The index stays in its place."""
+        names = names_for(self.root, settings)
+        penalty = ArchivePenalty.of(settings.archive, settings.weights)
         if settings.model.name:
             check_name(settings.model.name)
         with self._lock:
             self._models.configure(settings)
-            self.settings, self.names, self._penalty = settings, names, penalty
+            self.settings = settings
+            self.names = names
+            self._penalty = penalty
             self.__dict__.pop("_synonyms", None)
 
     def __enter__(self) -> Self:
@@ -214,8 +144,11 @@ class Corpus:
         self.close()
 
     def close(self) -> None:
+        """Close the index and the cache of vectors."""
         self._reader.close()
         self._models.close()
+
+    # --- searching ------------------------------------------------------------------------------
 
     @with_arguments_of(SearchRequest)
     def search(self, request: SearchRequest) -> Found:
@@ -223,7 +156,7 @@ class Corpus:
         return self.answer(request)
 
     def answer(self, request: SearchRequest) -> Found:
-        """Answer a request."""
+        """Answer a request; make the index first if there is none."""
         text, typed = parse_query(query_text(request.query), self.names)
         if not text.strip():
             raise BadQuery(
@@ -235,17 +168,14 @@ class Corpus:
         question = replace(question, filter=allowed)
         return self.ask(request.query, question, request.why_not)
 
-    def question(self, text: str, stated: Filter = filters.EVERYTHING) -> Question:
-        """Plain words, asked as configured. What looks like a filter in them is words, too."""
+    def question(self, text: str, stated: Filter = EVERYTHING) -> Question:
+        """Return a question as configured. Text that looks like a filter is words here."""
         usual = self.settings.search
-        shown = (
-            ~self.names.archived
-            if hides_archived(stated, self.names, self.settings)
-            else filters.EVERYTHING
-        )
+        if hides_archived(stated, self.names, self.settings):
+            stated &= ~self.names.archived
         return Question(
             text=text,
-            filter=stated & shown,
+            filter=stated,
             limit=usual.limit,
             min_score=usual.min_confidence,
             max_chunks_per_doc=usual.max_chunks_per_doc,
@@ -262,46 +192,49 @@ class Corpus:
 
     @cached_property
     def _synonyms(self) -> Synonyms:
-        return Synonyms.of(
-            self.settings.search.synonyms,
-            self.settings.weights.synonym_weight,
-            self.root,
-        )
+        weight = self.settings.weights.synonym_weight
+        return Synonyms.of(self.settings.search.synonyms, weight, self.root)
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
-        """Answer a complete question; where there is no index, it is made first."""
-        if not self.exists() and self.capabilities.updated_by_search:
+        """Answer a complete question; make the index first if there is none."""
+        if self.is_missing:
             self.refresh()
         with self._reader.snapshot() as snapshot:
-            embedder = self._embedder(
-                snapshot, is_asked=question.settings.semantic_weight > 0
-            )
-            models = self._called_on(embedder)
-            if embedder is None and question.settings.keyword_weight == 0:
-                hint = (
-                    "raise search.keyword_weight (and leave use_rrf on), or use a model"
-                )
-                raise UsageError("no lane is left to search", hint=hint)
+            models = self._models_for(question, snapshot)
             answer = search(snapshot, question, models)
+            archived = self.names.archived
             found = response.found(
-                query, question, answer, snapshot, self.root, self.names.archived
+                query, question, answer, snapshot, self.root, archived
             )
             if not self._is_live:
-                found = replace(
-                    found,
-                    hints=(
-                        *found.hints,
-                        *response.unfinished(question, snapshot.state),
-                    ),
-                )
-            if why_not is None:
-                return found
-            return replace(
-                found,
-                why_not=self._why_not(
+                unfinished = response.unfinished(question, snapshot.state)
+                found = replace(found, hints=(*found.hints, *unfinished))
+            if why_not is not None:
+                reason = self._why_not(
                     snapshot, question, models, why_not, answer.depth
-                ),
-            )
+                )
+                found = replace(found, why_not=reason)
+            return found
+
+    def _models_for(self, question: Question, snapshot: IndexSnapshot) -> Models:
+        """Return the models that may answer: those that the index was made with."""
+        facts = snapshot.about
+        self._check_belongs(snapshot)
+        embedder = None
+        if "model" in facts:  # otherwise nothing was ever written
+            place = self._reader.place
+            name = model_name(self.settings, facts)
+            check_model(place, facts, name)
+            if question.settings.semantic_weight > 0:
+                embedder = self._models.embedder(name)
+                check_model(place, facts, name, model_facts(embedder)[1])
+        if embedder is not None:
+            related = Logistic(*embedder.related)
+            return Models(embedder.embed_query, related, self._models.rerank)
+        if question.settings.keyword_weight == 0:
+            hint = "raise search.keyword_weight (and leave use_rrf on), or use a model"
+            raise UsageError("no lane is left to search", hint=hint)
+        return Models(rerank=self._models.rerank)
 
     def _why_not(
         self,
@@ -311,53 +244,24 @@ class Corpus:
         file: str,
         depth: int,
     ) -> WhyNot:
+        from tamis.index.dry_run import why_not_indexed
+        from tamis.search.explain import why_not
+
         wanted = atom("file", (file,), self.names)
-        indexed = snapshot.documents(wanted)
-        if not indexed:
-            skipped = {item.path: item for item in snapshot.skipped()}
-            named = (
-                path
-                for path in skipped
-                if filters.allows(wanted, Facts(path), "", None)
-            )
-            return dry_run.why_not_indexed(
-                self.root, self.settings, next(named, file), skipped
-            )
-        reasons = [
-            explain.why_not(snapshot, question, models, path, depth) for path in indexed
-        ]
-        return next(
-            (reason for reason in reasons if reason.reason == "shown"), reasons[0]
-        )
+        reasons = []
+        for path in snapshot.documents(wanted):
+            reasons.append(why_not(snapshot, question, models, path, depth))
+        if reasons:
+            shown = [reason for reason in reasons if reason.reason == "shown"]
+            return (*shown, *reasons)[0]
+        skipped = {item.path: item for item in snapshot.skipped()}
+        for path in skipped:
+            if filters.allows(wanted, Facts(path), "", None):
+                file = path
+                break
+        return why_not_indexed(self.root, self.settings, file, skipped)
 
-    def nameless(self, files: Sequence[str]) -> list[str]:
-        """Those of some files' names that no document goes by."""
-        if not files:
-            return []
-        with self.snapshot() as snapshot:
-            return [
-                name
-                for name in files
-                if not snapshot.documents(atom("file", (name,), self.names))
-            ]
-
-    @contextmanager
-    def snapshot(self) -> Iterator[IndexSnapshot]:
-        """What the index holds now, held still until the block ends."""
-        if not self.exists():
-            raise self._reader.missing(self.root)
-        with self._reader.snapshot() as snapshot:
-            self._check_belongs(snapshot.about)
-            yield snapshot
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the engine of this index can do."""
-        return self._reader.capabilities
-
-    def _check_belongs(self, facts: Mapping[str, Any]) -> None:
-        if not self.capabilities.any_root_may_search:
-            self._reader.check_owner(self.root, facts)
+    # --- indexing -------------------------------------------------------------------------------
 
     def create(self, layout: Layout) -> None:
         """Create the collection of an index on a server, before it is first indexed."""
@@ -368,135 +272,176 @@ class Corpus:
         progress: Progress | None = None,
         yields: Callable[[], bool] = lambda: False,
     ) -> Report:
-        """Bring the index up to date with the files, and then the concept vocabulary where it is used.
+        """Bring the index up to date with the files.
 
-        `yields` is asked between two portions of embedding; True ends the run there, for the next to go on.
+        `yields` is called between two portions of embedding; if it returns True, the run ends there
+        and the next one continues.
         """
-        watched = progress or self._progress
+        from tamis.index.build import build
+
+        progress = progress or self._progress
         load = self._models.embedder
         done = build(
-            self.root, self._reader, self.settings, load, watched, yields=yields
+            self.root, self._reader, self.settings, load, progress, yields=yields
         )
-        self._make_vocabulary(watched)
-        return self._with_faults(done)
-
-    def _with_faults(self, done: Report) -> Report:
-        fault = self._models.fault
-        return replace(done, warnings=(*done.warnings, fault)) if fault else done
+        return self._finished(done, progress)
 
     def rebuild(
         self, progress: Progress | None = None, *, take_over: bool = False
     ) -> Report:
         """Make the index anew: from a damaged one, with another model, or for a newer format.
 
-        What another folder has indexed under the same name on a server is replaced only to `take_over`.
+        An index of another folder with the same name on a server is replaced only with `take_over`.
         """
-        watched = progress or self._progress
+        from tamis.index.build import build
+        from tamis.index.doctor.repair import with_model
+
+        progress = progress or self._progress
+        index = self._reader
         if self.capabilities.any_root_may_search and not take_over:
-            self._reader.check_owner(self.root, self._reader.stored_facts())
-        settings = with_model(self.settings, self._stored_model)
-        untold = self.exists() and not settings.model.name
-        make = partial(
-            build, self.root, self._reader, settings, self._models.embedder, watched
-        )
-        done: Report | None = None
-        if self._reader.is_usable():
-            with suppress(
-                IndexDamaged
-            ):  # deeper than a look shows: then what is there is thrown away
-                done = make(rebuild=True)
-        done = done or make(discard=True)
-        self._make_vocabulary(watched)
-        if untold:
-            said = f"the old index did not tell its model: the new one is made with {DEFAULT_MODEL}"
-            done = replace(done, warnings=(*done.warnings, said))
-        return self._with_faults(done)
+            index.check_owner(self.root, index.stored_facts())
 
-    def _stored_model(self) -> str:
-        facts = self._reader.stored_facts()
-        return str(facts.get("model", facts.get("chosen", "")))
+        def stored_model() -> str:
+            facts = index.stored_facts()
+            return str(facts.get("model", facts.get("chosen", "")))
 
-    def _make_vocabulary(self, progress: Progress) -> None:
+        settings = with_model(self.settings, stored_model)
+        is_unknown = self.exists() and not settings.model.name
+        load = self._models.embedder
+        done = None
+        if index.is_usable():
+            # Damage that shows only now: then the old index is thrown away.
+            with suppress(IndexDamaged):
+                done = build(self.root, index, settings, load, progress, rebuild=True)
+        if done is None:
+            done = build(self.root, index, settings, load, progress, discard=True)
+        if is_unknown:
+            warning = f"the model of the old index is unknown: the new one uses {DEFAULT_MODEL}"
+            done = replace(done, warnings=(*done.warnings, warning))
+        return self._finished(done, progress)
+
+    def _finished(self, done: Report, progress: Progress) -> Report:
+        """Make the concept vocabulary where it is used, and report a fault of the vector cache."""
+        from tamis.index.vocabulary import make_if_used
+
         make_if_used(self.directory, self.settings, self._models.embedder, progress)
+        fault = self._models.fault
+        if fault:
+            done = replace(done, warnings=(*done.warnings, fault))
+        return done
 
-    def count_files(self) -> int:
-        """How many files there are to index; too many are a fault (`index.max_files`)."""
-        return len(
-            make_plan(
-                self.root, self.settings, {}, self.settings.index.max_files
-            ).changed
-        )
+    def _dimension(self) -> int:
+        name = self.settings.model.name or DEFAULT_MODEL
+        return model_facts(self._models.embedder(name))[2]
+
+    # --- the state of the index -----------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The abilities of the engine that holds this index."""
+        return self._reader.capabilities
 
     def exists(self) -> bool:
-        """Whether there is an index, however much of it."""
+        """Return True if there is an index, even an unfinished one."""
         return self._reader.exists()
 
+    @property
+    def is_missing(self) -> bool:
+        """True if there is no index and a search may make one."""
+        return self.capabilities.updated_by_search and not self.exists()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[IndexSnapshot]:
+        """Hold the index as it is now until the block ends."""
+        if not self.exists():
+            raise self._reader.missing(self.root)
+        with self._reader.snapshot() as snapshot:
+            self._check_belongs(snapshot)
+            yield snapshot
+
+    def _check_belongs(self, snapshot: IndexSnapshot) -> None:
+        if not self.capabilities.any_root_may_search:
+            self._reader.check_owner(self.root, snapshot.about)
+
     def state(self) -> IndexState:
-        """Which generation a search would see now."""
+        """Return the state that a search would see now."""
         if not self.exists():
             return NO_INDEX
         with self._reader.snapshot() as snapshot:
             return snapshot.state
 
-    def changes(self) -> Changes:
-        """Count the files that differ from what the index has of them. Reads none."""
+    def changes(self) -> "Changes":
+        """Count the files that differ from the index, without reading them."""
+        from tamis.index.plan import count_changes, known_to
+
         with self._reader.snapshot() as snapshot:
             known = known_to(snapshot, self.settings)
         return count_changes(self.root, self.settings, known)
 
-    def status(self) -> Status:
-        """What the index holds, and how it compares with the files as they are now."""
-        return status_of(self.root, self._reader, self.settings)
+    def count_files(self) -> int:
+        """Count the files to index; too many are a fault (`index.max_files`)."""
+        from tamis.index.plan import make_plan
 
-    def check(self, *, full: bool = False) -> Health:
-        """Whether the index is what it should be: by checksums, counts and a sample, or by everything."""
-        self._check_is_here()
-        return checks.check(
-            self.root,
-            self.directory,
-            self.settings,
-            self._models.embedder_itself,
-            full=full,
+        most = self.settings.index.max_files
+        return len(make_plan(self.root, self.settings, {}, most).changed)
+
+    def status(self) -> Status:
+        """Return what the index holds, and how it compares with the files as they are now."""
+        from importlib.metadata import version
+
+        from tamis.index.plan import count_changes, known_to
+
+        index = self._reader
+        with index.snapshot() as snapshot:
+            self._check_belongs(snapshot)
+            known = known_to(snapshot, self.settings)
+            warnings = snapshot.warnings()
+            state = snapshot.state
+            facts = snapshot.about
+            segments = snapshot.segments
+        sizes = index.sizes()
+        now = count_changes(self.root, self.settings, known)
+        return Status(
+            root=str(self.root),
+            directory=str(index.place),
+            index=state,
+            model=str(facts.get("model", "")),
+            segments=segments,
+            bytes_on_disk=sum(sizes.values()),
+            changed_files=now.changed + now.outdated,
+            touched_files=now.touched,
+            removed_files=now.gone,
+            skipped=known.skipped,
+            warnings=warnings,
+            ignore_warnings=now.warnings,
+            sizes=sizes,
+            fingerprint=str(facts.get("fingerprint", "")),
+            dimension=int(facts.get("dimension", 0)),
+            tamis_version=version("tamis"),
+            format=index.format,
         )
 
-    def repair(self, progress: Progress | None = None) -> Health:
-        """Look at everything, mend what can be mended, bring the rest up to date, and look again."""
+    # --- the doctor -----------------------------------------------------------------------------
+
+    def check(self, *, full: bool = False) -> "Health":
+        """Check the index by checksums, counts and a sample, or (`full`) check everything."""
+        from tamis.index.doctor.checks import check
+
         self._check_is_here()
+        load = self._models.embedder_itself
+        return check(self.root, self.directory, self.settings, load, full=full)
+
+    def repair(self, progress: Progress | None = None) -> "Health":
+        """Check everything, repair what can be repaired, and check again."""
+        from tamis.index.doctor.repair import repaired
+
+        self._check_is_here()
+        progress = progress or self._progress
         return repaired(
-            self.root,
-            self.directory,
-            self.settings,
-            self._models,
-            progress or self._progress,
+            self.root, self.directory, self.settings, self._models, progress
         )
 
     def _check_is_here(self) -> None:
         if not self.capabilities.examinable:
             hint = "the server keeps its own; tamis index writes what is missing, rebuild-index everything"
             raise UsageError("only an index on this machine can be examined", hint=hint)
-
-    def _dimension(self) -> int:
-        name = self.settings.model.name or DEFAULT_MODEL
-        return model_facts(self._models.embedder(name))[2]
-
-    def _called_on(self, embedder: Embedder | None) -> Models:
-        if embedder is None:
-            return Models(rerank=self._models.rerank)
-        return Models(
-            embedder.embed_query, Logistic(*embedder.related), self._models.rerank
-        )
-
-    def _embedder(self, snapshot: IndexSnapshot, *, is_asked: bool) -> Embedder | None:
-        facts, place = snapshot.about, self._reader.place
-        self._check_belongs(facts)
-        if (
-            "model" not in facts
-        ):  # nothing was ever written: there is nothing to search with a model
-            return None
-        name = model_name(self.settings, facts)
-        check_model(place, facts, name)
-        if not is_asked:
-            return None
-        embedder = self._models.embedder(name)
-        check_model(place, facts, name, model_facts(embedder)[1])
-        return embedder

@@ -1,7 +1,7 @@
 """The values that travel through tamis: frozen, without behaviour beyond small properties, without I/O."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -443,28 +443,66 @@ class Report:
 
     @property
     def skipped_by_reason(self) -> dict[str, int]:
-        return dict(sorted(Counter(item.reason for item in self.skipped).items()))
+        return _by_reason(self.skipped)
 
     def to_dict(self) -> dict[str, Any]:
-        plain = {
-            name: getattr(self, name)
-            for name in (
-                "seen",
-                "indexed",
-                "unchanged",
-                "removed",
-                "chunks",
-                "generation",
-                "seconds",
-            )
-        }
-        skipped = [item.to_dict() for item in self.skipped]
-        by_reason = self.skipped_by_reason
-        return plain | {
-            "skipped": skipped,
-            "skipped_by_reason": by_reason,
+        return {
+            "seen": self.seen,
+            "indexed": self.indexed,
+            "unchanged": self.unchanged,
+            "removed": self.removed,
+            "chunks": self.chunks,
+            "generation": self.generation,
+            "seconds": self.seconds,
+            "skipped": [item.to_dict() for item in self.skipped],
+            "skipped_by_reason": self.skipped_by_reason,
             "warnings": list(self.warnings),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Status(Plain):
+    """The contents of an index, and how it compares with the files as they are now."""
+
+    root: str
+    directory: str
+    index: IndexState
+    model: str
+    segments: int
+    bytes_on_disk: int
+    changed_files: (
+        int  # new or changed since they were indexed, or indexed by other settings
+    )
+    touched_files: (
+        int  # touched, with the size and time that they had: only reading tells
+    )
+    removed_files: int  # indexed, but gone or excluded now
+    skipped: tuple[Skipped, ...]
+    warnings: Mapping[str, str]  # what was odd about reading a document, by its path
+    ignore_warnings: tuple[str, ...]  # faults of ignore files
+    sizes: Mapping[str, int]  # bytes on disk, by kind
+    fingerprint: str  # of the model
+    dimension: int  # of its vectors
+    tamis_version: str
+    format: int  # of the index
+
+    @property
+    def skipped_by_reason(self) -> dict[str, int]:
+        return _by_reason(self.skipped)
+
+    def to_dict(self) -> dict[str, Any]:
+        return Plain.to_dict(self) | {
+            "index": self.index.to_dict(),
+            "skipped": [item.to_dict() for item in self.skipped],
+            "skipped_by_reason": self.skipped_by_reason,
+            "warnings": dict(self.warnings),
+            "ignore_warnings": list(self.ignore_warnings),
+            "sizes": dict(self.sizes),
+        }
+
+
+def _by_reason(skipped: Sequence[Skipped]) -> dict[str, int]:
+    return dict(sorted(Counter(item.reason for item in skipped).items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def test_words_answer_while_vectors_are_made(live_over, monkeypatch):
 
 def test_no_time_is_no_reason_for_no_answer(live_over, monkeypatch):
     live = live_over()
-    monkeypatch.setattr("tamis.corpus.build", _held(monkeypatch, live))
+    monkeypatch.setattr("tamis.index.build.build", _held(monkeypatch, live))
     freshness = live.fresh(0.0)
     assert not freshness.complete
     assert freshness.as_of is None
@@ -112,10 +112,10 @@ def test_no_time_is_no_reason_for_no_answer(live_over, monkeypatch):
 
 def _held(monkeypatch, live: LiveCorpus):
     """The indexing path, held up after it has made an empty index."""
-    import tamis.corpus
+    import tamis.index.build
 
     build, dated, go = (
-        tamis.corpus.build,
+        tamis.index.build.build,
         tamis.index.build._dated_plan,
         threading.Event(),
     )
@@ -249,7 +249,7 @@ def _later(live: LiveCorpus) -> None:
 def test_whoever_watches_is_told(live_over, monkeypatch):
     live = live_over()
     told: list[tuple[int, int, str]] = []
-    monkeypatch.setattr("tamis.corpus.build", _held(monkeypatch, live))
+    monkeypatch.setattr("tamis.index.build.build", _held(monkeypatch, live))
 
     def watch(*words):
         told.append(words)
@@ -289,7 +289,7 @@ def test_a_fault_later_on_is_said_and_the_answer_is_given(live_over, monkeypatch
         raise StorageFault("the disk is full", hint="free some space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.corpus.build", full)
+        patch.setattr("tamis.index.build.build", full)
         write_files(live.corpus.root, {"new.md": "# New\n\nzebra"})
         _rest(live)
         freshness = live.fresh(LONG)

@@ -493,7 +493,7 @@ def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
         return _edition(file)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.corpus.build", build_and_tell)
+        patch.setattr("tamis.index.build.build", build_and_tell)
         patch.setattr("tamis.index.embedded.reader._edition", go)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(lambda: "waiting" in watched.states(), watched)
@@ -583,7 +583,7 @@ def test_a_full_disk_is_said_once_and_tried_again(watched_over, monkeypatch):
         raise StorageFault("the disk is full", hint="free some space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.corpus.build", full)
+        patch.setattr("tamis.index.build.build", full)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(lambda: len(tries) > 2, watched)
     until(lambda: "new.md" in watched.found("zebra"), watched)
@@ -593,7 +593,7 @@ def test_a_fault_of_our_own_ends_nothing(watched_over, monkeypatch):
     monkeypatch.setattr("tamis.live.watcher._RETRY", 0.2)
     watched = watched_over()
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.corpus.build", lambda *_, **__: 1 / 0)
+        patch.setattr("tamis.index.build.build", lambda *_, **__: 1 / 0)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(
             lambda: any("ZeroDivision" in str(each) for each in watched.outcomes),

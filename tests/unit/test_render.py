@@ -6,7 +6,6 @@ import click
 import pytest
 
 from tamis.cli.render import answer, report, snippet, status
-from tamis.corpus import Status
 from tamis.model import (
     Evidence,
     Found,
@@ -15,6 +14,7 @@ from tamis.model import (
     Report,
     Result,
     Skipped,
+    Status,
     Step,
     WhyNot,
 )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tamis.cli.options import json_option, print_json, print_lines, watching
+from tamis.cli.options import json_option
+from tamis.cli.terminal import print_json, print_lines, watching
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,24 +1,26 @@
 """Commands that make, inspect and repair an index, and those about its ignore rules."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tamis.cli.options import (
     FOLDER,
+    Command,
+    config_option,
+    index_dir_option,
     json_option,
     open_corpus,
-    print_json,
-    print_lines,
     quiet_option,
     root_argument,
     settings_of,
     shared_options,
-    watching,
     with_all_files,
     yes_option,
 )
+from tamis.cli.terminal import print_json, print_lines, watching
+from tamis.text.printable import visible
 
 if TYPE_CHECKING:
     from tamis.corpus import Corpus
@@ -26,17 +28,9 @@ if TYPE_CHECKING:
     from tamis.index.protocol import Layout
     from tamis.model import Report
 
-config_option = click.option(
-    "--config",
-    metavar="FILE",
-    help="Read this instead of the root's tamis.toml.",
-)
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 def layout_options(command: Command) -> Command:
-    """Options for the way a server stores a new index."""
+    """Add the options for the way a server stores a new index."""
     for option in (
         click.option(
             "--on-disk",
@@ -67,7 +61,7 @@ def layout_options(command: Command) -> Command:
 
 
 def _layout(options: dict[str, Any]) -> "Layout | None":
-    """The layout that the options ask for; None if they ask for nothing."""
+    """Return the layout that the options name, if they name any."""
     from tamis.index.protocol import AS_USUAL, Layout
 
     layout = Layout(
@@ -182,7 +176,6 @@ def _print_report(done: "Report", *, as_json: bool, quiet: bool) -> None:
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
     from tamis.index.dry_run import dry_run
     from tamis.ingest.walk import checked_root
-    from tamis.text.printable import visible
 
     settings = settings_of(root, options)
     indexed, skipped, warnings = dry_run(checked_root(root), settings)
@@ -222,11 +215,7 @@ def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
     help="Copy from this Qdrant server to this machine.",
 )
 @config_option
-@click.option(
-    "--index-dir",
-    metavar="DIR",
-    help="Where the local index is kept (default: .tamis in ROOT).",
-)
+@index_dir_option
 @layout_options
 @json_option
 @quiet_option
@@ -349,7 +338,6 @@ def init(root: str, *, kind: str, force: bool, config: str | None) -> int:
     """Write an ignore file (.graphragignore) to start from into ROOT."""
     from tamis.gitignore.template import KINDS, write_template
     from tamis.ingest.walk import checked_root
-    from tamis.text.printable import visible
 
     if kind not in KINDS:
         known = ", ".join(KINDS)
@@ -381,7 +369,6 @@ def explain_ignore(
     from tamis.index.dry_run import explain_paths
     from tamis.index.plan import rules_of
     from tamis.ingest.walk import checked_root
-    from tamis.text.printable import visible
 
     settings = settings_of(root, {"config": config})
     folder = checked_root(root)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tamis.clients.table import CLIENTS
+from tamis.text.printable import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,7 +220,5 @@ def _print_found(found: "Sequence[Found]", *, as_json: bool) -> None:
 
 
 def _print(text: str) -> None:
-    from tamis.text.printable import visible
-
     for line in text.splitlines():
         click.echo(visible(line))

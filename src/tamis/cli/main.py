@@ -1,31 +1,38 @@
 """The command line. Exit codes: 0 found or done, 1 nothing found or something to look at, 2 fault.
 
-Only click is imported before a command runs: a command loads everything else that it needs.
+A command's module is imported when the command is named, and loads the rest of what it needs when
+it runs.
 """
 
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any, Final, NoReturn
 
 import click
 
-from tamis.cli.evaluate import evaluate
-from tamis.cli.index import (
-    doctor,
-    explain_ignore,
-    index,
-    init,
-    migrate,
-    rebuild_index,
-    status,
-)
-from tamis.cli.install import install
-from tamis.cli.options import colour
-from tamis.cli.search import search
-from tamis.cli.serve import mcp, serve
-from tamis.cli.watch import watch
+from tamis.cli.terminal import colour
+from tamis.errors import TamisError
+from tamis.text.printable import visible, visible_lines
+
+# Module and function of each command.
+_COMMANDS: Final = {
+    "doctor": "index.doctor",
+    "eval": "evaluate.evaluate",
+    "explain-ignore": "index.explain_ignore",
+    "index": "index.index",
+    "init": "index.init",
+    "install": "install.install",
+    "mcp": "serve.mcp",
+    "migrate": "index.migrate",
+    "rebuild-index": "index.rebuild_index",
+    "search": "search.search",
+    "serve": "serve.serve",
+    "status": "index.status",
+    "watch": "serve.watch",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -54,9 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _show_fault(error: Exception) -> int:
     """Print a fault, with its hint or its traceback; return its exit code."""
-    from tamis.errors import TamisError
-    from tamis.text.printable import visible, visible_lines
-
     if isinstance(error, TamisError):
         label = click.style("error: ", fg="red", bold=True)
         click.echo(label + visible(error.message), err=True, color=colour())
@@ -75,12 +79,17 @@ def _show_fault(error: Exception) -> int:
 
 
 class _Group(click.Group):
-    """A group that exits with 0 when the reader of our output goes away.
+    """A group that imports its commands when they are named."""
 
-    Click would exit with 1, which means "nothing found" here.
-    """
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _, function = _COMMANDS[cmd_name].partition(".")
+        command: click.Command = getattr(import_module(f"tamis.cli.{module}"), function)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Exit with 0 when the reader of our output goes away; click's 1 would mean "nothing found"."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -109,20 +118,5 @@ def completion(shell: str) -> int:
     return 0
 
 
-_COMMANDS = (
-    search,
-    index,
-    rebuild_index,
-    watch,
-    migrate,
-    status,
-    doctor,
-    init,
-    explain_ignore,
-    evaluate,
-    mcp,
-    serve,
-    install,
-)
-for command in _COMMANDS:
-    cli.add_command(command)
+# Placeholders, for the list of names; `get_command` imports the command itself.
+cli.commands.update({name: click.Command(name) for name in _COMMANDS})

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tamis.model import Found, Related, Report, Result, iso_time
+from tamis.model import Found, Related, Report, Result, Status, iso_time
 from tamis.text.printable import also_in, visible
 
 if TYPE_CHECKING:
-    from tamis.corpus import Status
     from tamis.index.doctor.checks import Health
 
 _SNIPPET_LINES: Final = 8
@@ -175,7 +174,7 @@ def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in counts.items())
 
 
-def status(now: "Status") -> Iterator[str]:
+def status(now: Status) -> Iterator[str]:
     """Yield the lines of `tamis status`."""
     index = now.index
     size = f"{now.bytes_on_disk / 1e6:.1f} MB, {now.segments} segments"
@@ -207,7 +206,7 @@ def status(now: "Status") -> Iterator[str]:
         yield f"  ... and {len(warnings) - _SHOWN_WARNINGS} more (--json lists all)"
 
 
-def _freshness(now: "Status") -> str:
+def _freshness(now: Status) -> str:
     parts = []
     if now.index.pending_files:
         pending = _files(now.index.pending_files)

@@ -2,14 +2,13 @@
 
 import shlex
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tamis.cli.options import (
     json_option,
-    print_json,
-    print_lines,
     quiet_option,
     root_argument,
     search_options,
@@ -17,18 +16,20 @@ from tamis.cli.options import (
     with_all_files,
     yes_option,
 )
+from tamis.cli.terminal import print_json, print_lines
 from tamis.request import ARGUMENTS, SearchRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tamis.corpus import Corpus
     from tamis.index.plan import Changes
     from tamis.model import Found
 
 
-_PATIENCE: Final = (
-    2.0  # seconds that an answer waits for the look at the files: some 100,000 of them
-)
-_LOOKED_UP: Final = 20  # files to leave out whose names are checked
+# Seconds that an answer waits for the look at the files: enough for some 100,000.
+_PATIENCE: Final = 2.0
+_LOOKED_UP: Final = 20  # excluded files whose names are looked up
 
 
 @click.command()
@@ -64,61 +65,65 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
 
 
 def _answer(corpus: "Corpus", root: str, request: SearchRequest) -> "Found":
-    """The answer, with a word on names that may be misspelt, and on files that the index does not know as
-    they are; others keep it up to date where it is on a server."""
+    """Answer, with hints on names that no document has and on files that the index does not know yet.
+
+    The program that writes an index on a server keeps it up to date.
+    """
     from dataclasses import replace
 
+    from tamis.errors import TamisError
     from tamis.model import Hint
 
-    look = None
+    seen: list[Changes] = []
+
+    def look() -> None:
+        with suppress(TamisError, OSError):  # the search reports a broken index
+            seen.append(corpus.changes())
+
+    looking = None
     if corpus.exists() and corpus.capabilities.updated_by_search:
-        look = _Look(corpus)
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
     found = corpus.answer(request)
-    nameless = corpus.nameless(request.excluded_files[:_LOOKED_UP])
-    hints = [f"no document goes by {name}: that excludes nothing" for name in nameless]
-    if (
-        look is not None and not found.index.pending_files
-    ):  # these are among the files that wait
-        hints += look.told(root)
-    return replace(found, hints=(*found.hints, *map(Hint, hints)))
+    facts = _unknown(corpus, request.excluded_files[:_LOOKED_UP])
+    # Pending files are among those that a look would find.
+    if looking is not None and not found.index.pending_files:
+        looking.join(_PATIENCE)
+        facts += _changes(seen, root)
+    return replace(found, hints=(*found.hints, *map(Hint, facts)))
 
 
-class _Look:
-    """A look at the files, beside the search."""
+def _unknown(corpus: "Corpus", names: "Sequence[str]") -> list[str]:
+    """Return a note for each name that no document has."""
+    from tamis.query.language import atom
 
-    def __init__(self, corpus: "Corpus") -> None:
-        self._corpus = corpus
-        self._seen: Changes | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+    notes = []
+    if names:
+        with corpus.snapshot() as snapshot:
+            for name in names:
+                if not snapshot.documents(atom("file", (name,), corpus.names)):
+                    notes.append(f"no document goes by {name}: that excludes nothing")
+    return notes
 
-    def _run(self) -> None:
-        from tamis.errors import TamisError
 
-        try:
-            self._seen = self._corpus.changes()
-        except (TamisError, OSError):
-            return  # then it was not looked at; what is wrong with the index, the search says
-
-    def told(self, root: str) -> list[str]:
-        """What was seen; nothing when the index is up to date."""
-        self._thread.join(_PATIENCE)
-        if self._seen is None:
-            return [
-                f"whether files have changed was not looked at (run: tamis status {shlex.quote(root)})"
-            ]
-        said = []
-        if count := self._seen.sure:
-            files = "1 file is" if count == 1 else f"{count} files are"
-            said.append(f"{files} new, changed or gone since the index was made")
-        if count := self._seen.touched:
-            files = "1 file" if count == 1 else f"{count} files"
-            said.append(f"{files} may have changed since the index was made")
-        if count := self._seen.outdated:
-            files = "1 file was" if count == 1 else f"{count} files were"
-            said.append(f"{files} indexed by other settings or another version")
-        return (
-            [f"{'; '.join(said)} (run: tamis index {shlex.quote(root)})"]
-            if said
-            else []
-        )
+def _changes(seen: "Sequence[Changes]", root: str) -> list[str]:
+    """Return a note on files that differ from the index, or on a look that took too long."""
+    folder = shlex.quote(root)
+    if not seen:
+        return [
+            f"whether files have changed was not looked at (run: tamis status {folder})"
+        ]
+    (changes,) = seen
+    parts = []
+    if count := changes.sure:
+        files = "1 file is" if count == 1 else f"{count} files are"
+        parts.append(f"{files} new, changed or gone since the index was made")
+    if count := changes.touched:
+        files = "1 file" if count == 1 else f"{count} files"
+        parts.append(f"{files} may have changed since the index was made")
+    if count := changes.outdated:
+        files = "1 file was" if count == 1 else f"{count} files were"
+        parts.append(f"{files} indexed by other settings or another version")
+    if not parts:
+        return []
+    return [f"{'; '.join(parts)} (run: tamis index {folder})"]

@@ -1,10 +1,17 @@
-"""Progress of an indexing run: a bar on a terminal, plain lines elsewhere. rich lives here."""
+"""Output and questions on a terminal, and the progress of indexing. rich lives here."""
 
+import json
+import os
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Self
 
-from tamis.text.printable import visible
+import click
+
+from tamis.progress import Progress, Silent
+from tamis.text.printable import escaped, visible
 
 _LINE_EVERY: Final = 5.0  # seconds between plain lines: enough for a log
 
@@ -63,10 +70,10 @@ class BarProgress(PlainProgress):
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
-            Progress,
             TextColumn,
             TimeRemainingColumn,
         )
+        from rich.progress import Progress as Bar
 
         columns = (
             TextColumn(_verb(what)),
@@ -75,7 +82,7 @@ class BarProgress(PlainProgress):
             TimeRemainingColumn(),
             TextColumn("{task.fields[path]}", markup=False),
         )
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=total, path="")
         self._bar.start()
 
@@ -101,3 +108,43 @@ def progress_for(stream_is_terminal: bool) -> PlainProgress:
     if stream_is_terminal:
         return BarProgress()
     return PlainProgress()
+
+
+def asks() -> bool:
+    """Return True if a question would reach a person."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agrees(message: str) -> bool:
+    """Ask whether all files are to be indexed."""
+    question = f"{visible(message)}. Index all of them?"
+    return click.confirm(question, default=False, err=True)
+
+
+@contextmanager
+def watching(quiet: bool) -> Iterator[Progress]:
+    """Show progress until the block ends: as a bar on a terminal, as lines elsewhere, or not at all."""
+    if quiet:
+        yield Silent()
+    else:
+        with progress_for(sys.stderr.isatty()) as progress:
+            yield progress
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, in ASCII if the output has another encoding than UTF-8."""
+    encoding = getattr(sys.stdout, "encoding", None) or ""
+    is_utf8 = encoding.lower().replace("-", "") == "utf8"
+    click.echo(escaped(json.dumps(value, ensure_ascii=not is_utf8, indent=2)))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines, in colours where they are wanted."""
+    wanted = colour()
+    for line in lines:
+        click.echo(line, color=wanted)
+
+
+def colour() -> bool | None:
+    """Return False where NO_COLOR is set; otherwise click decides: no colours in a pipe."""
+    return False if os.environ.get("NO_COLOR") else None

@@ -15,10 +15,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tamis.configuration import DEFAULT_MODEL, NO_MODEL
-from tamis.errors import IndexMismatch, rebuild_command
+from tamis.configuration import NO_MODEL
 from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, largest_file, make_plan, recipe
 from tamis.index.protocol import Index, Prepared, Writing
@@ -26,8 +25,8 @@ from tamis.ingest.git_dates import Dates, commit_dates, file_dates
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry
-from tamis.model import Address, Document, FileState, Report, Skipped, Stamps
-from tamis.models.embedders import Embedder
+from tamis.model import Document, FileState, Report, Skipped, Stamps
+from tamis.models.embedders import Embedder, check_model, model_facts, model_name
 from tamis.progress import Progress
 from tamis.settings import Settings
 
@@ -271,40 +270,6 @@ def _embeds_at_once(writer: Writing, plan: Plan) -> bool:
     """Return True if documents get their vectors before they are committed."""
     size = sum(entry.size for entry in plan.changed)
     return size <= _AT_ONCE or writer.late_vectors is None
-
-
-def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
-    """The configured model, else the one that the index has or was begun with, else the default."""
-    named = settings.model.name or facts.get("model") or facts.get("chosen")
-    return named or DEFAULT_MODEL
-
-
-def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
-    """Name, fingerprint and dimension of a model."""
-    if embedder is None:
-        return NO_MODEL, "", 0
-    return embedder.name, embedder.fingerprint, embedder.dimension
-
-
-def check_model(
-    place: Path | Address,
-    facts: Mapping[str, Any],
-    name: str,
-    fingerprint: str | None = None,
-) -> None:
-    """Refuse a model that the index was not made with: its vectors cannot be compared."""
-    if facts.get("model", name) != name:
-        what = f"the model {facts['model']}, not {name}"
-    elif (
-        fingerprint is not None and facts.get("fingerprint", fingerprint) != fingerprint
-    ):
-        what = f"another edition of the model {name}"
-    else:
-        return
-    raise IndexMismatch(
-        f"the index in {place} was made with {what}",
-        hint=f"run: {rebuild_command(place)} --model {name}; or use --model {facts['model']}",
-    )
 
 
 def _loader(index: Index, writer: Writing, root: Path, load: Load) -> Load:

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from tamis.errors import IndexLocked, storage_faults
 from tamis.failpoints import reached
-from tamis.index.build import check_model, model_facts, model_name, waiting_for
+from tamis.index.build import waiting_for
 from tamis.index.embedded import concepts, database
 from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot
-from tamis.models.embedders import Embedder
+from tamis.models.embedders import Embedder, check_model, model_facts, model_name
 from tamis.progress import Progress
 from tamis.settings import Settings
 

@@ -7,14 +7,16 @@ Vectors are float32 of length one.
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.configuration import NO_MODEL, QUICK_MODEL, check_name
+from tamis.configuration import DEFAULT_MODEL, NO_MODEL, QUICK_MODEL, check_name
+from tamis.errors import IndexMismatch, rebuild_command
+from tamis.model import Address
 from tamis.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,6 +63,40 @@ def load_embedder(name: str, threads: int = 0) -> Embedder | None:
     from tamis.models.hashing import HashingEmbedder
 
     return HashingEmbedder()
+
+
+def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:
+    """Return the configured model, else that of the index or of its first run, else the default."""
+    named = settings.model.name or facts.get("model") or facts.get("chosen")
+    return named or DEFAULT_MODEL
+
+
+def model_facts(embedder: Embedder | None) -> tuple[str, str, int]:
+    """Return the name, fingerprint and dimension of a model."""
+    if embedder is None:
+        return NO_MODEL, "", 0
+    return embedder.name, embedder.fingerprint, embedder.dimension
+
+
+def check_model(
+    place: Path | Address,
+    facts: Mapping[str, Any],
+    name: str,
+    fingerprint: str | None = None,
+) -> None:
+    """Refuse a model other than that of the index: its vectors cannot be compared."""
+    if facts.get("model", name) != name:
+        what = f"the model {facts['model']}, not {name}"
+    elif (
+        fingerprint is not None and facts.get("fingerprint", fingerprint) != fingerprint
+    ):
+        what = f"another edition of the model {name}"
+    else:
+        return
+    raise IndexMismatch(
+        f"the index in {place} was made with {what}",
+        hint=f"run: {rebuild_command(place)} --model {name}; or use --model {facts['model']}",
+    )
 
 
 def worker_threads(configured: int) -> int:

@@ -112,8 +112,8 @@ def serve_pages(
 def _check_models(folders: Sequence[Folder]) -> None:
     """Raise the fault of an index that could answer no question, before anybody asks one."""
     from tamis.corpus import index_directory
-    from tamis.index.build import check_model
     from tamis.index.engines import open_index
+    from tamis.models.embedders import check_model
 
     for folder in folders:
         named = folder.settings.model.name

@@ -27,7 +27,6 @@ from tamis.errors import (
     TamisError,
     rebuild_command,
 )
-from tamis.index.build import check_model, model_facts, model_name
 from tamis.index.embedded import database, words
 from tamis.index.embedded.arrays import Array, Truncated, map_arrays, spoiled
 from tamis.index.embedded.concepts import vocabulary_files
@@ -45,7 +44,7 @@ from tamis.index.embedded.segment import (
 )
 from tamis.index.plan import Known, count_changes, recipe
 from tamis.model import INDEX_FOLDER, Finding, Link, Repair, Severity, under_trail
-from tamis.models.embedders import Embedder
+from tamis.models.embedders import Embedder, check_model, model_facts, model_name
 from tamis.settings import Settings
 from tamis.text.linking import key_of, names_of
 
