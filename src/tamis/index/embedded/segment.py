@@ -1,6 +1,6 @@
-"""A segment: an immutable folder of mapped arrays. Rows stand in the order of path and position.
+"""A segment: an immutable folder of mapped arrays. Rows are in the order of path and position.
 
-rows.bin     for each row its chunk's key, its document's place, and the codes that filters ask for
+rows.bin     for each row its chunk's key, its document's place, and codes for filters
 words.bin    postings of the words lane
 code.bin     postings of the code lane
 vectors.bin  vectors; of width 0 when the index has no model
@@ -9,19 +9,21 @@ vectors.bin  vectors; of width 0 when the index has no model
 import re
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.errors import IndexDamaged, read_fault
 from tamis.failpoints import reached
 from tamis.index.embedded import vectors, words
 from tamis.index.embedded.arrays import (
+    Array,
+    Arrays,
     Truncated,
     map_arrays,
     spoiled,
@@ -29,15 +31,13 @@ from tamis.index.embedded.arrays import (
     write_arrays,
 )
 from tamis.index.embedded.database import SegmentRecord
+from tamis.index.embedded.words import Mask
 from tamis.index.protocol import Prepared
 from tamis.model import Chunk, Document, Facts
 from tamis.query.filters import And, Atom, Filter, Language, Not, Or, Tag, Type
 from tamis.text.identifiers import code_in, definitions, identifier_numbers, spoken
-from tamis.text.languages import without_known_extension
+from tamis.text.languages import file_name, without_known_extension
 from tamis.text.words import word_numbers
-
-Array = NDArray[Any]
-Mask = NDArray[np.bool_]
 
 FILES: Final = ("rows", "words", "code", "vectors")
 _PARTIAL: Final = "partial-"
@@ -66,8 +66,8 @@ def row_codes(chunk_type: str, language: str | None) -> tuple[int, int]:
     return _TYPE_CODE[chunk_type], _LANGUAGE_CODE.get(language or "", 0)
 
 
-def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
-    """Write a folder aside, sync it, give it its name; returns the name. Nobody knows of it yet."""
+def write_segment(home: Path, files: Mapping[str, Arrays]) -> str:
+    """Write a folder under another name, sync it and rename it; return its name, which no commit has yet."""
     name = uuid.uuid4().hex
     partial = home / f"{_PARTIAL}{name}"
     partial.mkdir(parents=True, mode=0o700)
@@ -80,18 +80,17 @@ def write_segment(home: Path, files: Mapping[str, Mapping[str, Array]]) -> str:
         partial.rename(home / name)
         reached("segment.named")
     except BaseException:
-        shutil.rmtree(
-            partial, ignore_errors=True
-        )  # on a full disk, what is half written is in the way
+        # On a full disk, an unfinished folder is in the way.
+        shutil.rmtree(partial, ignore_errors=True)
         raise
     sync_folder(home)
     return name
 
 
 def sweep(home: Path, known: set[str]) -> None:
-    """Remove folders that no commit knows of: the remains of a writer that died.
+    """Remove the folders of a writer that died, which no commit has registered.
 
-    Only what can be ours by its name: somebody may have given us a folder with things of their own.
+    Other names are left alone: the folder that we were given may hold things of its owner.
     """
     for entry in home.iterdir():
         if entry.name not in known and is_ours(entry):
@@ -121,12 +120,11 @@ class Segment:
         self._masks: dict[Filter, Mask] = {}
 
     def with_record(self, record: SegmentRecord) -> "Segment":
-        """The same segment after some of its documents went: files and filter masks still hold."""
+        """Return the same segment after some of its documents went: files and masks still hold."""
         same = copy(self)
         same.record = record
-        same._masks = dict(
-            self._masks
-        )  # not shared: later masks know less of the documents that went
+        # Not shared: later masks leave out the documents that went.
+        same._masks = dict(self._masks)
         return same
 
     @property
@@ -135,34 +133,32 @@ class Segment:
 
     @cached_property
     def starts(self) -> Array:
-        """Where each document's rows begin; one more than there are documents."""
-        return np.searchsorted(
-            self.rows["document"], np.arange(self.record.documents + 1)
-        )
+        """The first row of each document; one more than there are documents."""
+        places = np.arange(self.record.documents + 1)
+        return np.searchsorted(self.rows["document"], places)
 
     def _map(self, name: str) -> dict[str, Array]:
         try:
             return map_arrays(file_of(self.directory, self.record, name))
         except Truncated as error:
-            raise IndexDamaged(
-                self.directory, f"{self.record.folder}/{error}"
-            ) from error
+            what = f"{self.record.folder}/{error}"
+            raise IndexDamaged(self.directory, what) from error
         except (
             FileNotFoundError
-        ):  # merged away meanwhile, or damage: whoever asked knows
+        ):  # merged away meanwhile, or damage: the caller decides
             raise
         except OSError as error:
             raise read_fault(self.directory, error) from error
 
     def check_sums(self) -> None:
-        """See that every byte is as it was written, before rows are copied on: a copy's sums are right."""
+        """Check every byte before rows are copied: the checksums of a copy prove nothing."""
         for name in FILES:
             if spoiled(file_of(self.directory, self.record, name)):
                 detail = f"{self.record.folder}/{name}.bin is not as it was written"
                 raise IndexDamaged(self.directory, detail)
 
     def mask(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
-        """Which rows the filter allows. `documents` are the living ones by place; the rest do not matter."""
+        """Return the rows that a filter allows. `documents` are the living ones, by place."""
         known = self._masks.get(filter)
         if known is None:
             if len(self._masks) >= _CACHED_FILTERS:
@@ -183,9 +179,8 @@ class Segment:
             case Language(name):
                 return np.equal(self.rows["language"], _LANGUAGE_CODE[name])
             case Tag():
-                return self._of_documents(filter, documents) | self.mask(
-                    filter.implied, documents
-                )
+                implied = self.mask(filter.implied, documents)
+                return self._of_documents(filter, documents) | implied
             case Atom():
                 return self._of_documents(filter, documents)
         raise TypeError(f"{filter!r} is no filter")
@@ -204,37 +199,32 @@ class Segment:
 
     def _of_documents(self, atom: Atom, documents: Mapping[int, Facts]) -> Mask:
         allowed = np.zeros(self.record.documents, np.bool_)
-        allowed[
-            [place for place, facts in documents.items() if atom.matches(facts)]
-        ] = True
+        for place, facts in documents.items():
+            allowed[place] = atom.matches(facts)
         mask: Mask = allowed[self.rows["document"]]
         return mask
 
     def documents_by(
         self, column: Literal["type", "language"], mask: Mask | None
     ) -> dict[str, int]:
-        """How many documents have rows of each type, or each language, among those of a mask."""
-        rows = slice(None) if mask is None else mask
-        pairs = np.stack(
-            (
-                self.rows["document"][rows].astype(np.int64),
-                self.rows[column][rows].astype(np.int64),
-            )
-        )
-        codes, counts = np.unique(np.unique(pairs, axis=1)[1], return_counts=True)
-        names = dict(zip(codes.tolist(), counts.tolist(), strict=True))
+        """Count the documents that have allowed rows of each type, or each language."""
+        pairs = np.stack((self.rows["document"], self.rows[column].astype(np.int32)))
+        if mask is not None:
+            pairs = pairs[:, mask]
+        _, codes = np.unique(pairs, axis=1)
+        counts = Counter(codes.tolist())
         table = _TYPE_CODE if column == "type" else _LANGUAGE_CODE
-        return {name: names[code] for name, code in table.items() if code in names}
+        return {name: counts[code] for name, code in table.items() if counts[code]}
 
     def living(self) -> Mask | None:
-        """Rows of documents that were not removed; None when all are."""
+        """Return the rows of documents that were not removed; None if all are."""
         dead = dead_documents(self.record)
         if not dead.any():
             return None
         return ~dead[self.rows["document"]]
 
     def places(self, mask: Mask | None) -> Array:
-        """The places of the documents of allowed rows, row by row."""
+        """Return the place of the document of each allowed row."""
         places = self.rows["document"]
         if mask is None:
             return places
@@ -242,16 +232,9 @@ class Segment:
 
 
 def dead_documents(record: SegmentRecord) -> Mask:
-    bits = np.unpackbits(
-        np.frombuffer(record.dead, np.uint8), count=record.documents, bitorder="little"
-    )
+    dead = np.frombuffer(record.dead, np.uint8)
+    bits = np.unpackbits(dead, count=record.documents, bitorder="little")
     return bits.astype(np.bool_)
-
-
-def with_dead(record: SegmentRecord, places: Sequence[int]) -> bytes:
-    dead = dead_documents(record)
-    dead[list(places)] = True
-    return pack_dead(dead)
 
 
 def pack_dead(dead: Mask) -> bytes:
@@ -260,21 +243,21 @@ def pack_dead(dead: Mask) -> bytes:
 
 def segment_files(
     batch: Sequence[Prepared], first: int, boosts: Mapping[str, float]
-) -> dict[str, dict[str, Any]]:
-    """The arrays of a new segment; `batch` is in the order of paths."""
+) -> dict[str, Arrays]:
+    """Make the arrays of a new segment; `batch` is in the order of paths."""
     lanes = Lanes(boosts)
-    place_of_row: list[int] = []
-    codes: list[tuple[int, int]] = []
+    places: list[int] = []
+    codes = []
     for place, prepared in enumerate(batch):
         lanes.begin(prepared.document)
         for chunk in prepared.document.chunks:
-            lanes.add(len(place_of_row), chunk)
-            place_of_row.append(place)
+            lanes.add(len(places), chunk)
+            places.append(place)
             codes.append(row_codes(chunk.chunk_type, chunk.language))
     kinds = np.array(codes, np.uint16).reshape(-1, 2)
     rows = {
-        "chunk": np.arange(first, first + len(place_of_row), dtype=np.int64),
-        "document": np.array(place_of_row, np.int32),
+        "chunk": np.arange(first, first + len(places), dtype=np.int64),
+        "document": np.array(places, np.int32),
         "type": kinds[:, 0],
         "language": kinds[:, 1],
     }
@@ -288,10 +271,12 @@ class Lanes:
     def __init__(self, boosts: Mapping[str, float]) -> None:
         self.words = words.Postings(words.WORD_FIELDS, boosts, word_numbers())
         self.code = words.Postings(words.CODE_FIELDS, boosts, identifier_numbers())
-        self._last = ("", self.words.read("headers", ""))
+        # Neighbours have the same headings, so the last ones are kept.
+        self._trail = ""
+        self._headers = self.words.read("headers", "")
 
     def begin(self, document: Document) -> None:
-        """Read what every chunk of a document has: its title, what its front matter says, its path."""
+        """Read the fields that all chunks of a document share: title, front matter and path."""
         front, path = document.front, document.path
         texts = {
             "title": document.title,
@@ -302,43 +287,36 @@ class Lanes:
             "author": front.author,
             "category": front.category,
         }
-        self._words = [
-            self.words.read(field, text) for field, text in texts.items() if text
-        ]
-        name = path.rsplit("/", 1)[-1]
-        self._code = [
-            self.code.read("path", f"{path} {name} {without_known_extension(name)}")
-        ]
+        self._shared = []
+        for field, text in texts.items():
+            if text:
+                self._shared.append(self.words.read(field, text))
+        name = file_name(path)
+        names = f"{path} {name} {without_known_extension(name)}"
+        self._path = self.code.read("path", names)
 
     def add(self, row: int, chunk: Chunk) -> None:
-        for field, terms in (
-            *self._words,
-            self._headers(chunk),
-            self.words.read("body", chunk.content),
-        ):
+        """Add a chunk of the document. Its definitions also count by the words in their names."""
+        trail = chunk.header_path
+        if chunk.names:
+            headers = self.words.read("headers", f"{trail} {spoken(chunk.names)}")
+        else:
+            if trail != self._trail:
+                self._trail = trail
+                self._headers = self.words.read("headers", trail)
+            headers = self._headers
+        for field, terms in (*self._shared, headers):
             self.words.add(row, field, terms)
-        for field, terms in self._code:
-            self.code.add(row, field, terms)
+        self.words.add(row, *self.words.read("body", chunk.content))
+
+        self.code.add(row, *self._path)
         if chunk.names:
             field, terms = self.code.read("symbols", " ".join(chunk.names))
-            self.code.add(
-                row, field, terms + self.code.numbers.of_terms(definitions(chunk.names))
-            )
-        if code := code_in(chunk):
+            terms += self.code.numbers.of_terms(definitions(chunk.names))
+            self.code.add(row, field, terms)
+        code = code_in(chunk)
+        if code:
             self.code.add(row, *self.code.read("code", code))
 
-    def _headers(self, chunk: Chunk) -> tuple[int, list[int]]:
-        """Neighbours have the same headings above them. What is defined counts by the words in its name."""
-        if chunk.names:
-            return self.words.read(
-                "headers", f"{chunk.header_path} {spoken(chunk.names)}"
-            )
-        if chunk.header_path != self._last[0]:
-            self._last = (
-                chunk.header_path,
-                self.words.read("headers", chunk.header_path),
-            )
-        return self._last[1]
-
-    def files(self) -> dict[str, dict[str, Any]]:
+    def files(self) -> dict[str, dict[str, Array]]:
         return {"words": self.words.arrays(), "code": self.code.arrays()}
