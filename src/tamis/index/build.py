@@ -11,7 +11,7 @@ transaction: it becomes visible when it is complete.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -71,7 +71,13 @@ def build(
         # Refuse too many files before there is an index: an empty one would answer searches.
         first_plan = make_plan(root, settings, {}, settings.index.max_files)
     with (
-        _opened(index, settings, progress, discard=discard) as writer,
+        index.open_for_writing(
+            settings.index.lock_timeout,
+            waiting_for(progress),
+            dict(settings.weights.fields),
+            _FOR_MERGE * _memory(settings),
+            discard=discard,
+        ) as writer,
         writer.all_or_nothing() if rebuild else nullcontext(),
     ):
         model = model_name(settings, writer.facts)
@@ -82,14 +88,20 @@ def build(
         known = writer.stamps(recipe(settings))
         plan = _agreed_plan(root, settings, writer, known, first_plan)
         plan, dates = _dated_plan(root, settings, plan, writer, is_new=not known)
-        run.follow(plan)
+        run.unchanged = len(plan.unchanged)
+        run.skipped += plan.skipped
+        run.warnings += plan.warnings
         run.remove(writer, plan.gone(known))
         embedder = _loader(index, writer, root, lambda: load(model))
         if plan.changed:
             # Words are committed before the model is loaded: a run after a kill must use the same one.
             writer.describe({"pending": len(plan.changed), "chosen": model})
-            documents = run.read(plan.changed, _states(writer, plan, known), dates)
-            if rebuild or model == NO_MODEL or _embeds_at_once(writer, plan):
+            states: Mapping[str, FileState] = {}
+            if any(entry.path in known for entry in plan.changed):
+                states = writer.file_states()
+            documents = run.read(plan.changed, states, dates)
+            is_small = sum(entry.size for entry in plan.changed) <= _AT_ONCE
+            if is_small or rebuild or model == NO_MODEL or not writer.late_vectors:
                 prepared = embed_now(documents, embedder)
             else:
                 prepared = map(without_vectors, documents)
@@ -121,11 +133,6 @@ class _Run:
     touched: list[tuple[str, FileState, float]] = field(default_factory=list)
     unusable: list[str] = field(default_factory=list)
 
-    def follow(self, plan: Plan) -> None:
-        self.skipped += plan.skipped
-        self.warnings += plan.warnings
-        self.unchanged = len(plan.unchanged)
-
     def remove(self, writer: Writing, paths: Sequence[str]) -> None:
         writer.remove(paths)
         self.removed += len(paths)
@@ -141,13 +148,18 @@ class _Run:
             before = known.get(entry.path)
             if isinstance(source, Skipped):
                 self.skipped.append(source)
-                if before is not None:
+                if before:
                     self.unusable.append(entry.path)
                 continue
             document, warning = parse(source, self.settings.chunking)
-            document = _dated(replace(document, warning=warning), source, entry, dates)
+            document = replace(document, warning=warning)
             if warning:
                 self.warnings.append(f"{entry.path}: {warning}")
+            committed = dates.times.get(entry.path)
+            is_same = (source.size, source.mtime_ns) == (entry.size, entry.mtime_ns)
+            if is_same and committed is not None and document.front.modified is None:
+                # Neither its front matter nor an edit after the last commit dates it.
+                document = replace(document, modified=committed)
             state = FileState(
                 size=source.size,
                 mtime_ns=source.mtime_ns,
@@ -176,34 +188,24 @@ class _Run:
 
     def report(self, generation: int) -> Report:
         return Report(
-            self.indexed,
-            self.unchanged,
-            self.removed,
-            self.chunks,
-            tuple(sorted(self.skipped, key=lambda item: item.path)),
-            tuple(self.warnings),
-            generation,
-            time.monotonic() - self.started,
+            indexed=self.indexed,
+            unchanged=self.unchanged,
+            removed=self.removed,
+            chunks=self.chunks,
+            skipped=tuple(sorted(self.skipped, key=lambda item: item.path)),
+            warnings=tuple(self.warnings),
+            generation=generation,
+            seconds=time.monotonic() - self.started,
         )
-
-
-def _opened(
-    index: Index, settings: Settings, progress: Progress, *, discard: bool
-) -> AbstractContextManager[Writing]:
-    return index.open_for_writing(
-        settings.index.lock_timeout,
-        waiting_for(progress),
-        dict(settings.weights.fields),
-        _FOR_MERGE * _memory(settings),
-        discard=discard,
-    )
 
 
 def waiting_for(progress: Progress) -> Callable[[str], None]:
     """Return a function that reports which process holds the lock."""
-    return lambda holder: progress.note(
-        f"waiting for {holder}, which is writing this index"
-    )
+
+    def report(holder: str) -> None:
+        progress.note(f"waiting for {holder}, which is writing this index")
+
+    return report
 
 
 def _memory(settings: Settings) -> float:
@@ -227,9 +229,8 @@ def _agreed_plan(
         if len(known) > most:
             agreed = max(agreed, _GROWTH * len(known))
         most = max(most, agreed)
-    if first_plan is not None and not known:
-        plan = first_plan
-    else:
+    plan = first_plan
+    if plan is None or known:
         plan = make_plan(root, settings, known, most)
     if not most:
         files = len(plan.changed) + len(plan.unchanged)
@@ -257,19 +258,6 @@ def _dated_plan(
     return plan, dates
 
 
-def _states(
-    writer: Writing, plan: Plan, known: Mapping[str, Stamps]
-) -> Mapping[str, FileState]:
-    """The stored states of files, if any of those that are read was indexed before."""
-    if any(entry.path in known for entry in plan.changed):
-        return writer.file_states()
-    return {}
-
-
-def _embeds_at_once(writer: Writing, plan: Plan) -> bool:
-    """Return True if documents get their vectors before they are committed."""
-    size = sum(entry.size for entry in plan.changed)
-    return size <= _AT_ONCE or writer.late_vectors is None
 
 
 def _loader(index: Index, writer: Writing, root: Path, load: Load) -> Load:
@@ -294,15 +282,6 @@ def read_within(entry: Entry, settings: Settings) -> Source | Skipped:
         limit = f"index.memory_mb is {settings.index.memory_mb}, for {largest:,.0f}"
         return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {limit}")
     return read(entry, settings.index.max_file_bytes)
-
-
-def _dated(document: Document, source: Source, entry: Entry, dates: Dates) -> Document:
-    """Set the time of the last commit, unless the document states a date or has just changed."""
-    committed = dates.times.get(entry.path)
-    is_same = (source.size, source.mtime_ns) == (entry.size, entry.mtime_ns)
-    if committed is None or document.front.modified is not None or not is_same:
-        return document
-    return replace(document, modified=committed)
 
 
 def _batches(prepared: Iterator[Prepared], room: float) -> Iterator[list[Prepared]]:

@@ -1,7 +1,7 @@
-"""Embedding: vectors for new documents, and for documents that were committed without theirs.
+"""Embed passages: those of new documents, and those of documents that were committed without vectors.
 
-Of the pending documents, the newest and the most linked come first. Vectors are committed every few
-seconds, so a run that is interrupted, or that gives way to something more urgent, continues later.
+The newest and the most linked of the pending documents come first. Vectors are committed every few
+seconds, so a run that is interrupted, or that yields to something more urgent, continues later.
 """
 
 import time
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.failpoints import reached
-from tamis.index.protocol import LateVectors, PendingDocument, Prepared, Writing
+from tamis.index.protocol import PendingDocument, Prepared, Writing
 from tamis.model import Document, FileState, embedding_text, under_trail
 from tamis.models.embedders import Embedder
 from tamis.progress import Progress
@@ -35,15 +35,13 @@ def embed_now(documents: Iterable[Read], load: Load) -> Iterator[Prepared]:
         embedder = load()
         texts = []
         for document, _ in portion:
-            texts += [
-                embedding_text(document.title, chunk) for chunk in document.chunks
-            ]
-        if embedder is None:
-            vectors = np.empty((len(texts), 0), np.float32)
-        elif not texts:
-            vectors = np.empty((0, embedder.dimension), np.float32)
-        else:
+            for chunk in document.chunks:
+                texts.append(embedding_text(document.title, chunk))
+        vectors = np.empty((len(texts), 0), np.float32)
+        if embedder and texts:
             vectors = embedder.embed_passages(texts)
+        elif embedder:
+            vectors = np.empty((0, embedder.dimension), np.float32)
         start = 0
         for document, state in portion:
             end = start + len(document.chunks)
@@ -66,26 +64,38 @@ def embed_pending(
     if late is None or embedder is None:
         return
     progress.start(sum(document.chunks for document in pending), "passages")
-    made = _Made(late)
-    ordered = wanted_first(pending)
+    made: dict[str, NDArray[np.float32]] = {}
+    size = 0.0
+    committed, patience = time.monotonic(), _SECONDS
     try:
-        for portion in in_portions(ordered, lambda pending: pending.chunks, PORTION):
+        for portion in in_portions(wanted_first(pending), _chunks, PORTION):
             texts_of = late.texts_of([document.path for document in portion])
             texts = [under_trail(*each) for own in texts_of.values() for each in own]
             vectors = embedder.embed_passages(texts)
             start = 0
             for path, own in texts_of.items():
                 end = start + len(own)
-                made.add(path, vectors[start:end])
+                made[path] = vectors[start:end]
+                size += _PER_ROW * len(own) + 5 * made[path].nbytes
                 progress.advance(path, len(own))
                 start = end
             reached("embed.portion")
-            made.commit_if_due()
+            began = time.monotonic()
+            if size > late.memory or began - committed > patience:
+                done, made, size = made, {}, 0.0
+                late.embed(done)
+                committed = time.monotonic()
+                patience = max(_SECONDS, (committed - began) / _SHARE)
             if yields():
                 break
     finally:
-        made.commit()
+        if made:
+            late.embed(made)
     late.tidy()
+
+
+def _chunks(document: PendingDocument) -> int:
+    return document.chunks
 
 
 def wanted_first(pending: Sequence[PendingDocument]) -> list[PendingDocument]:
@@ -110,29 +120,3 @@ def in_portions(
             portion, total = [], 0
     if portion:
         yield portion
-
-
-class _Made:
-    """Vectors that wait for the next commit."""
-
-    def __init__(self, late: LateVectors) -> None:
-        self._late = late
-        self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._size = 0.0
-        self._last, self._patience = time.monotonic(), _SECONDS
-
-    def add(self, path: str, vectors: NDArray[np.float32]) -> None:
-        self._vectors[path] = vectors
-        self._size += _PER_ROW * len(vectors) + 5 * vectors.nbytes
-
-    def commit_if_due(self) -> None:
-        began = time.monotonic()
-        if self._size > self._late.memory or began - self._last > self._patience:
-            self.commit()
-            self._last = time.monotonic()
-            self._patience = max(_SECONDS, (self._last - began) / _SHARE)
-
-    def commit(self) -> None:
-        vectors, self._vectors, self._size = self._vectors, {}, 0.0
-        if vectors:
-            self._late.embed(vectors)
