@@ -16,6 +16,7 @@ from pathlib import Path
 
 from material import (
     MixedEmbedder,
+    documents,
     large_root,
     seconds,
     settings_for,
@@ -23,7 +24,6 @@ from material import (
     write_corpus,
 )
 from tamis.index.build import build
-from tamis.index.dry_run import documents
 from tamis.index.embedded.reader import Reader
 from tamis.model import embedding_text
 from tamis.models.embedders import load_embedder

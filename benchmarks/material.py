@@ -7,12 +7,17 @@ import shutil
 import statistics
 import sysconfig
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from tamis.configuration import load
+from tamis.index.build import read_within
+from tamis.index.plan import make_plan
+from tamis.ingest.parse import parse
+from tamis.ingest.read import Source
+from tamis.model import Document
 from tamis.settings import Settings
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -32,6 +37,14 @@ def alternate(
     return statistics.median(p[0] for p in pairs), statistics.median(
         p[1] for p in pairs
     )
+
+
+def documents(root: Path, settings: Settings) -> Iterator[Document]:
+    """Yield the documents that a run would index, cut into passages."""
+    for entry in make_plan(root, settings, {}).changed:
+        source = read_within(entry, settings)
+        if isinstance(source, Source):
+            yield parse(source, settings.chunking)[0]
 
 
 def write_out(source: Path, target: Path) -> Path:

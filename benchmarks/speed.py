@@ -36,6 +36,7 @@ import numpy as np
 from material import (
     MixedEmbedder,
     alternate,
+    documents,
     large_root,
     seconds,
     settings_for,
@@ -44,7 +45,6 @@ from material import (
 )
 from tamis.corpus import Corpus
 from tamis.index.build import build
-from tamis.index.dry_run import documents
 from tamis.index.embedded import vectors
 from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.snapshot import EmbeddedSnapshot

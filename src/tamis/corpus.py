@@ -300,12 +300,7 @@ class Corpus:
         index = self._reader
         if self.capabilities.any_root_may_search and not take_over:
             index.check_owner(self.root, index.stored_facts())
-
-        def stored_model() -> str:
-            facts = index.stored_facts()
-            return str(facts.get("model", facts.get("chosen", "")))
-
-        settings = with_model(self.settings, stored_model)
+        settings = with_model(self.settings, index.stored_facts)
         is_unknown = self.exists() and not settings.model.name
         load = self._models.embedder
         done = None

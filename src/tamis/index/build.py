@@ -101,7 +101,8 @@ def build(
                 states = writer.file_states()
             documents = run.read(plan.changed, states, dates)
             is_small = sum(entry.size for entry in plan.changed) <= _AT_ONCE
-            if is_small or rebuild or model == NO_MODEL or not writer.late_vectors:
+            late = writer.late_vectors
+            if is_small or rebuild or model == NO_MODEL or late is None:
                 prepared = embed_now(documents, embedder)
             else:
                 prepared = map(without_vectors, documents)
@@ -256,8 +257,6 @@ def _dated_plan(
     if dates.warning:
         plan = replace(plan, warnings=(*plan.warnings, dates.warning))
     return plan, dates
-
-
 
 
 def _loader(index: Index, writer: Writing, root: Path, load: Load) -> Load:

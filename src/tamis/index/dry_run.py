@@ -1,17 +1,16 @@
 """Say what an indexing run would index, what it would skip, and why. Writes nothing."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from tamis.gitignore.rules import explain
 from tamis.index.build import read_within
 from tamis.index.plan import ignore_options, make_plan
-from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.ingest.walk import describe
-from tamis.model import Document, Facts, Skipped, WhyNot
+from tamis.model import Facts, Skipped, WhyNot
 from tamis.query.filters import archived_by
 from tamis.settings import Settings
 
@@ -34,14 +33,6 @@ def dry_run(
     return indexed, sorted(skipped, key=lambda item: item.path), plan.warnings
 
 
-def documents(root: Path, settings: Settings) -> Iterator[Document]:
-    """Yield the documents that would be indexed, cut into passages."""
-    for entry in make_plan(root, settings, {}).changed:
-        source = read_within(entry, settings)
-        if isinstance(source, Source):
-            yield parse(source, settings.chunking)[0]
-
-
 def explain_paths(
     root: Path, settings: Settings, paths: Sequence[str]
 ) -> list[dict[str, Any]]:
@@ -49,23 +40,25 @@ def explain_paths(
 
     A path outside the root is not indexed: it counts as ignored, by a rule of no file.
     """
-    options, archived = ignore_options(settings), archived_by(settings)
+    options = ignore_options(settings)
+    archived = archived_by(settings)
     explained = []
     for path in paths:
-        verdict: dict[str, Any] = {"path": path, "ignored": True, "archived": False}
-        verdict |= {"rule": OUTSIDE, "source": None, "line": None}
+        answer: dict[str, Any] = {"path": path, "ignored": True, "archived": False}
+        answer |= {"rule": OUTSIDE, "source": None, "line": None}
         if not _is_outside(root, path):
-            found = explain(root, options, path)
+            verdict = explain(root, options, path)
             inside = os.path.relpath(root / path, root).replace(os.sep, "/")
             if path.endswith("/") or os.path.isdir(root / path):
                 inside += "/x"  # a folder is archived if a file in it would be
-            is_archived = not found.ignored and archived.matches(Facts(inside))
-            verdict |= {"ignored": found.ignored, "archived": is_archived, "rule": None}
-            if found.rule:
-                verdict["rule"] = found.rule.pattern
-                verdict["source"] = found.rule.source
-                verdict["line"] = found.rule.line
-        explained.append(verdict)
+            answer["ignored"] = verdict.ignored
+            answer["archived"] = not verdict.ignored and archived.matches(Facts(inside))
+            answer["rule"] = None
+            if verdict.rule:
+                answer["rule"] = verdict.rule.pattern
+                answer["source"] = verdict.rule.source
+                answer["line"] = verdict.rule.line
+        explained.append(answer)
     return explained
 
 
@@ -82,12 +75,12 @@ def why_not_indexed(
     root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]
 ) -> WhyNot:
     """Say why a file is no document of the index. `skipped` are the files that the last run skipped."""
+    # The rule that ignored a file may be gone by now: only the other reasons are final.
+    final = {name: item for name, item in skipped.items() if item.reason != "ignored"}
     given = path
     if not os.path.lexists(root / path):
         given = path.strip().replace("\\", "/")
-    # The rule that ignored a file may be gone by now: only the other reasons are final.
-    final = {name: item for name, item in skipped.items() if item.reason != "ignored"}
-    if given in final:  # perhaps a link: look before it is followed
+    if given in final:  # perhaps a link, so before it is followed
         return _was_skipped(final[given])
     try:
         file = os.path.realpath(root / given)

@@ -154,17 +154,17 @@ def _new_kind(
 ) -> Kind:
     """Say whether a file that is not indexed is new, or was skipped and would be again.
 
-    A walk gives no file that rules or links exclude; one that could not be read may be readable now.
+    The walk leaves out files that rules or links exclude; one that could not be read may be readable now.
     """
-    match before.reason if before else "":
-        case "binary":
-            is_skipped = True
-        case "too large":
-            is_skipped = entry.size > largest
-        case "unreadable":
-            is_skipped = not os.access(entry.file, os.R_OK)
-        case _:
-            is_skipped = False
+    is_skipped = False
+    if before is not None:
+        match before.reason:
+            case "binary":
+                is_skipped = True
+            case "too large":
+                is_skipped = entry.size > largest
+            case "unreadable":
+                is_skipped = not os.access(entry.file, os.R_OK)
     read_ns = began * 1e9
     # The change time decides: the other one may be set to any year.
     if not is_skipped or entry.ctime_ns > read_ns:
@@ -175,7 +175,7 @@ def _new_kind(
 
 
 def recipe(settings: Settings) -> str:
-    """A fingerprint of all that decides what is written for a file, except the model."""
+    """Return a fingerprint of all that decides what is written for a file, except the model."""
     versions = (
         PARSER_VERSION,
         TOKENIZER_VERSION,
@@ -184,13 +184,9 @@ def recipe(settings: Settings) -> str:
         K1,
         B,
     )
-    parts = (
-        versions,
-        WORD_FIELDS,
-        CODE_FIELDS,
-        asdict(settings.chunking),
-        dict(settings.weights.fields),
-    )
+    chunking = asdict(settings.chunking)
+    fields = dict(settings.weights.fields)
+    parts = (versions, WORD_FIELDS, CODE_FIELDS, chunking, fields)
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 

@@ -33,7 +33,7 @@ from tamis.index.embedded.concepts import vocabulary_files
 from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.folder import misshapen, unfit
 from tamis.index.embedded.lock import holder
-from tamis.index.embedded.reader import Reader, check_owner
+from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import (
     FILES,
     Lanes,
@@ -359,7 +359,7 @@ def _lock(directory: Path) -> Finding:
 
 def _root(root: Path, exam: Exam) -> Iterator[Finding]:
     try:
-        check_owner(root, exam.directory, exam.facts)
+        Reader(exam.directory).check_owner(root, exam.facts)
     except IndexMismatch as error:
         yield problem(error.message, error.hint)
 

@@ -6,12 +6,12 @@ that cannot be read is replaced by an index that was built in another folder fir
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def _repair(
             "the index is made anew from your files; the old one stays until that is whole"
         )
         with _replacing(directory, timeout, waiting) as aside:
-            chosen = with_model(settings, lambda: database.model_of(directory))
+            chosen = with_model(settings, partial(database.facts_of, directory))
             build(root, Reader(aside), chosen, models.embedder, progress)
         make_if_used(directory, settings, models.embedder, progress)
         yield f"made the index anew, with {chosen.model.name or DEFAULT_MODEL}"
@@ -215,7 +215,10 @@ def _replace(directory: Path, aside: Path) -> None:
     concepts.sweep(directory, "")
 
 
-def with_model(settings: Settings, stored: Callable[[], str]) -> Settings:
-    """Return the settings with the stored model's name, unless they name a model."""
-    name = settings.model.name or stored()
+def with_model(settings: Settings, facts: Callable[[], Mapping[str, Any]]) -> Settings:
+    """Return the settings with the model that an index was made or begun with, unless they name one."""
+    name = settings.model.name
+    if not name:
+        known = facts()
+        name = str(known.get("model", known.get("chosen", "")))
     return replace(settings, model=replace(settings.model, name=name))

@@ -33,8 +33,9 @@ from tamis.index.embedded.arrays import (
     sync_folder,
     write_arrays,
 )
-from tamis.index.embedded.segment import Mask, Segment, file_of
+from tamis.index.embedded.segment import Segment, file_of
 from tamis.index.embedded.snapshot import Rows, View
+from tamis.index.embedded.words import Mask
 from tamis.index.protocol import Concept
 from tamis.text.words import CONCEPTS_VERSION, concepts
 

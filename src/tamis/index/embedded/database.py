@@ -190,12 +190,6 @@ def is_frozen(directory: Path) -> bool:
     return not any((directory / f"index.db{end}").exists() for end in BESIDE)
 
 
-def model_of(directory: Path) -> str:
-    """Return the model that even a damaged index was made or begun with, if that can be read."""
-    known = facts_of(directory)
-    return str(known.get("model", known.get("chosen", "")))
-
-
 def facts_of(directory: Path) -> dict[str, Any]:
     """Return the facts of an index; none if there is no index or it cannot be read."""
     try:

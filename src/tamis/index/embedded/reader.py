@@ -45,15 +45,6 @@ def _edition(file: Path) -> _Edition:
     return number
 
 
-def check_owner(root: Path, directory: Path, facts: Mapping[str, Any]) -> None:
-    """Refuse the index of another root. An index inside its root moves with it and belongs there."""
-    if directory.parent != root and facts.get("root", str(root)) != str(root):
-        raise IndexMismatch(
-            f"the index in {directory} belongs to {facts['root']}",
-            hint=f"give each root an index folder of its own, or run: tamis rebuild-index {root}",
-        )
-
-
 class Reader:
     """An index opened for reading. Notices new generations by itself; for any number of threads."""
 
@@ -63,7 +54,8 @@ class Reader:
     format: Final = database.SCHEMA_VERSION
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory = self.place = directory
+        self._file = directory / "index.db"
         self._lock = threading.Lock()
         self._view: View | None = None
         self._idle: list[tuple[database.Connection, _Edition]] = []
@@ -93,16 +85,9 @@ class Reader:
     def _check_unchanged(self, edition: _Edition) -> None:
         """Refuse an answer from an index that was written while it was read without locks."""
         is_unlocked = edition is not None and len(edition) > 2
-        if is_unlocked and self._edition() not in (None, edition):
+        if is_unlocked and _edition(self._file) not in (None, edition):
             what = f"the index in {self.directory} was written while it was read, and may only be read here"
             raise StorageFault(what, hint="ask again")
-
-    def _edition(self) -> _Edition:
-        return _edition(self.directory / "index.db")
-
-    @property
-    def place(self) -> Path:
-        return self.directory
 
     def exists(self) -> bool:
         return database.exists(self.directory)
@@ -125,7 +110,13 @@ class Reader:
         return str(root)
 
     def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
-        check_owner(root, self.directory, facts)
+        """Refuse the index of another root. An index inside its root moves with it and belongs there."""
+        is_inside = self.directory.parent == root
+        if not is_inside and facts.get("root", str(root)) != str(root):
+            raise IndexMismatch(
+                f"the index in {self.directory} belongs to {facts['root']}",
+                hint=f"give each root an index folder of its own, or run: tamis rebuild-index {root}",
+            )
 
     def stored_facts(self) -> Mapping[str, Any]:
         return database.facts_of(self.directory)
@@ -176,7 +167,7 @@ class Reader:
 
         While the old file is open its number cannot be given to another, so the comparison is safe.
         """
-        edition = self._edition()
+        edition = _edition(self._file)
         with self._lock:
             if self._closed:
                 raise UsageError("the corpus is closed", hint="open it again")

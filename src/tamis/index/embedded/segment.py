@@ -255,7 +255,7 @@ def segment_files(
             places.append(place)
             codes.append(row_codes(chunk.chunk_type, chunk.language))
     kinds = np.array(codes, np.uint16).reshape(-1, 2)
-    rows = {
+    rows: Arrays = {
         "chunk": np.arange(first, first + len(places), dtype=np.int64),
         "document": np.array(places, np.int32),
         "type": kinds[:, 0],

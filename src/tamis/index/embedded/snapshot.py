@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tamis.errors import IndexDamaged
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.database import DocumentRecord, Records, texts_of
-from tamis.index.embedded.segment import Mask, Segment, dead_documents
+from tamis.index.embedded.segment import Segment, dead_documents
+from tamis.index.embedded.words import Mask
 from tamis.index.links import LinkCache, degrees, each_once, edges_of
 from tamis.index.protocol import Allowed, Concept, Edge, Hit, LaneAsk, Prepared
 from tamis.model import Facts, IndexState, Lane, Parent, Passage
@@ -67,19 +68,10 @@ class EmbeddedSnapshot(Records):
     def __init__(self, view: View, connection: database.Connection) -> None:
         super().__init__(connection)
         self.view = view
+        self.state = view.state
+        self.about = view.facts
+        self.segments = len(view.segments)
         self._number = {each.record.id: at for at, each in enumerate(view.segments)}
-
-    @property
-    def state(self) -> IndexState:
-        return self.view.state
-
-    @property
-    def about(self) -> Mapping[str, Any]:
-        return self.view.facts
-
-    @property
-    def segments(self) -> int:
-        return len(self.view.segments)
 
     # --- Documents and their facts ----------------------------------------------
 

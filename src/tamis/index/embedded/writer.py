@@ -330,19 +330,16 @@ def open_for_writing(
         try:
             records = database.segments(connection)
             clear_up(directory, records)
-            _check_segments(directory, records)
+            try:
+                # Adding to an index that cannot be searched would only hide that.
+                for record in records:
+                    Segment(directory, record)
+            except FileNotFoundError as error:
+                what = f"{error.filename} is missing"
+                raise IndexDamaged(directory, what) from error
             yield Writer(directory, connection, boosts, memory)
         finally:
             connection.close()
-
-
-def _check_segments(directory: Path, records: Sequence[SegmentRecord]) -> None:
-    """Open every segment: adding to an index that cannot be searched would only hide that."""
-    try:
-        for record in records:
-            Segment(directory, record)
-    except FileNotFoundError as error:
-        raise IndexDamaged(directory, f"{error.filename} is missing") from error
 
 
 # A segment with a larger share of dead documents is merged for its space.
