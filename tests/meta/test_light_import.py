@@ -1,5 +1,6 @@
 """What is loaded when, and that nothing needs a network: each in a process of its own."""
 
+import ast
 import json
 import os
 import subprocess
@@ -102,6 +103,31 @@ def test_a_search_without_a_model_loads_none(tmp_path):
     assert "onnxruntime" not in modules
     assert "tokenizers" not in modules
     assert "sqlite3" in modules, "the spy sees what is loaded"
+
+
+OWN = """
+import sys
+from tamis.cli.main import main
+try:
+    main()
+finally:
+    own = [module for name, module in sys.modules.items() if name.split(".")[0] == "tamis"]
+    print(*(module.__file__ for module in own), sep="\\n", file=sys.stderr)
+"""
+
+
+def test_a_search_by_words_loads_few_modules(tmp_path):
+    """As `tools/house` counts them: without packages that are only a docstring."""
+    write_files(tmp_path, {"a.md": "alpha"})
+    arguments = ["search", "alpha", "--model", "none", "-q"]
+    assert python(OWN, *arguments, folder=tmp_path).returncode == 0  # builds the index
+    ran = python(OWN, *arguments, folder=tmp_path)
+    assert ran.returncode == 0
+    files = [Path(line) for line in ran.stderr.splitlines() if line.endswith(".py")]
+    loaded = [
+        file for file in files if len(ast.parse(file.read_text("utf-8")).body) > 1
+    ]
+    assert 20 < len(loaded) <= 60, sorted(file.stem for file in loaded)
 
 
 @pytest.mark.rows("R002-001", "R002-005", "C54")

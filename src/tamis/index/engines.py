@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from tamis.errors import IndexMismatch
-from tamis.index.build import waiting_for
-from tamis.index.embed_pending import in_portions
-from tamis.index.embedded.folder import make_folder
-from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.plan import recipe
 from tamis.index.protocol import Index, IndexSnapshot, Layout, Prepared
@@ -42,6 +38,9 @@ def sole_watcher(directory: Path) -> Iterator[Callable[[], bool]]:
 
     Yields a function that tells whether this still holds. Raises IndexLocked if another one watches.
     """
+    from tamis.index.embedded.folder import make_folder
+    from tamis.index.embedded.lock import writer_lock
+
     make_folder(directory)
     with writer_lock(directory, 0, lambda _: None, "watch.lock") as held:
         yield held
@@ -75,6 +74,9 @@ def copy(
     old: Index, new: Index, root: Path, settings: Settings, progress: Progress
 ) -> Report:
     """Replace the content of one index by that of another; no file is read, nothing embedded."""
+    from tamis.index.build import waiting_for
+    from tamis.index.embed_pending import in_portions
+
     started = time.monotonic()
     if not old.exists():
         raise old.missing(root)

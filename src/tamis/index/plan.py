@@ -15,7 +15,7 @@ from tamis.errors import TooManyFiles
 from tamis.gitignore.rules import IgnoreOptions, Rules, open_rules
 from tamis.index.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.index.protocol import IndexSnapshot
-from tamis.ingest.parse import PARSER_VERSION
+from tamis.ingest import PARSER_VERSION
 from tamis.ingest.walk import Entry, walk
 from tamis.model import Skipped, Stamps
 from tamis.settings import Settings

@@ -24,9 +24,6 @@ from tamis.text.languages import (
 from tamis.text.linking import front_links
 from tamis.text.words import tag_name
 
-# Raise whenever the same file would give other passages: older indexes are then out of date.
-PARSER_VERSION = 5
-
 
 def parse(source: Source, sizes: ChunkingSettings) -> tuple[Document, str]:
     """Return the document and a warning, which is mostly empty."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import (
     IndexDamaged,
@@ -20,9 +20,11 @@ from tamis.errors import (
 from tamis.index.embedded import database
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot, View
-from tamis.index.embedded.writer import Writer, open_for_writing
 from tamis.index.protocol import Capabilities, Layout
 from tamis.model import Facts, IndexState, iso_time
+
+if TYPE_CHECKING:
+    from tamis.index.embedded.writer import Writer
 
 # A merge may remove segments this many times while they are opened; then it is damage.
 _RACES: Final = 20
@@ -150,7 +152,9 @@ class Reader:
         memory: float = math.inf,
         *,
         discard: bool = False,
-    ) -> AbstractContextManager[Writer]:
+    ) -> "AbstractContextManager[Writer]":
+        from tamis.index.embedded.writer import open_for_writing
+
         return open_for_writing(
             self.directory, timeout, waiting, boosts, memory, discard=discard
         )
