@@ -84,7 +84,7 @@ def make_small() -> None:
 
 def corpus_over(root: Path, directory: Path) -> Corpus:
     flags = {"model.name": "hashing", "search.query_expansion_enabled": True}
-    flags |= {"weights.query_expansion_min_frequency": 3, "index.git_times": False}
+    flags |= {"weights.query_expansion_min_frequency": 3}
     return Corpus(
         root, directory, load(root, flags, environment={"HOME": "/nonexistent"})
     )

@@ -2,12 +2,16 @@
 
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.corpora import Files, open_corpus, write_files
+from tamis import configuration
 from tamis.corpus import Corpus
+from tamis.settings import Settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +41,18 @@ def corpus_of(tmp_path: Path) -> Callable[..., Corpus]:
     yield make
     for corpus in opened:
         corpus.close()
+
+
+@pytest.fixture
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands in this process do not wait for another writer."""
+    load = configuration.load
+
+    def impatient(*arguments: Any, **named: Any) -> Settings:
+        settings = load(*arguments, **named)
+        return replace(settings, index=replace(settings.index, lock_timeout=0))
+
+    monkeypatch.setattr(configuration, "load", impatient)
 
 
 @pytest.fixture(autouse=True)

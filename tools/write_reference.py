@@ -4,9 +4,9 @@ python tools/write_reference.py [--check]
 """
 
 import json
+import math
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from agent_run import agent_run
 from tamis.cli.main import cli
 from tamis.request import Argument
 from tamis.server.schema import TOOLS
-from tamis.settings import ENVIRONMENT_NAMES, Settings, environment_name
+from tamis.settings import ENVIRONMENT_NAMES, KEYS, environment_name
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -109,36 +109,37 @@ def shown(value: object) -> str:
     )
 
 
-def limits(metadata: object) -> str:
-    low, high = metadata["low"], metadata["high"]  # type: ignore[index]
-    if low is None and high is None:
+def limits(low: float, high: float) -> str:
+    if math.isinf(low):
         return ""
-    return f" ({low} to {high})" if high is not None else f" (at least {low})"
+    if math.isinf(high):
+        return f" (at least {low})"
+    return f" ({low} to {high})"
 
 
 def settings_page() -> str:
-    names = {key: variable for variable, key in ENVIRONMENT_NAMES.items()}
+    seeds_names = {key: variable for variable, key in ENVIRONMENT_NAMES.items()}
     lines = [SETTINGS_HEAD]
-    for section in fields(Settings):
-        if section.name in ("workspaces", "weights"):
-            continue
-        lines.append(
-            f"## [{section.name}]\n\n| key | default | meaning | environment |\n|---|---|---|---|"
-        )
-        values = getattr(Settings(), section.name)
-        for key in fields(values):
-            name = f"{section.name}.{key.name}"
-            variables = [
-                environment_name(name),
-                *([names[name]] if name in names else []),
-            ]
-            meaning = key.metadata["doc"] + limits(key.metadata)
+    last = ""
+    for name, key in KEYS.items():
+        section = name.partition(".")[0]
+        if section != last:
+            if last:
+                lines.append("")
             lines.append(
-                f"| `{key.name}` | {shown(key.default)} | {meaning} | "
-                + ", ".join(f"`{variable}`" for variable in variables)
-                + " |"
+                f"## [{section}]\n\n| key | default | meaning | environment |\n|---|---|---|---|"
             )
-        lines.append("")
+        last = section
+        variables = f"`{environment_name(name)}`"
+        if name in seeds_names:
+            variables += f", `{seeds_names[name]}`"
+        meaning = key.metadata["doc"] + limits(
+            key.metadata["low"], key.metadata["high"]
+        )
+        lines.append(
+            f"| `{key.name}` | {shown(key.default)} | {meaning} | {variables} |"
+        )
+    lines.append("")
     return "\n".join(lines)
 
 

@@ -129,7 +129,7 @@ class IndexLocked(IndexFault):
         self.holder = holder
         super().__init__(
             f"{directory} is being written by {holder} (waited {waited:g} s)",
-            hint="wait for it to finish, stop it, or raise index.lock_timeout",
+            hint="wait for it to finish, or stop it",
         )
 
 
@@ -229,7 +229,7 @@ class OutOfTime(TamisError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
             f"no answer within {seconds:g} s",
-            hint="ask for less, or raise server.deadline",
+            hint="ask for less",
         )
 
 

@@ -1,29 +1,48 @@
-"""Settings: typed, frozen, each with its default. How they are read is `configuration.py`.
+"""Settings: typed, frozen, each with its default and its meaning. `configuration.py` reads them.
 
-Every key's meaning stands beside it in its `doc`, from which `docs/settings.md` is made; a test holds
-the two together.
+A field declared with `key` can be configured, and is a row of `docs/settings.md`. The others are
+constants that travel with the settings: only code sets them.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final
 
-from tamis.weights import Weights
+from tamis.weights import FIELD_WEIGHTS, Weights
+
+# Addresses that editors open files by. A project's own file chooses among these, no more.
+EDITORS: Final[Mapping[str, str]] = {
+    "vscode": "vscode://file{path}:{line}",
+    "vscodium": "vscodium://file{path}:{line}",
+    "cursor": "cursor://file{path}:{line}",
+    "windsurf": "windsurf://file{path}:{line}",
+    "zed": "zed://file{path}:{line}",
+    "idea": "idea://open?file={path}&line={line}",
+    "none": "",
+}
 
 
 def key(
-    default: Any, doc: str, *, low: float | None = None, high: float | None = None
+    default: Any,
+    doc: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    choices: tuple[str, ...] = (),
 ) -> Any:
-    """A setting: its default, its meaning, and for numbers the range that makes sense."""
-    return field(default=default, metadata={"doc": doc, "low": low, "high": high})
+    """Declare a setting: its default, its meaning, and the values that are allowed."""
+    metadata = {"doc": doc, "low": low, "high": high, "choices": choices}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
     preset: str = key(
         "balanced",
-        "What the other keys of this section are unless they are set: `fast`, `balanced` or `best` "
+        "Values of the other keys of this section unless they are set: `fast`, `balanced` or `best` "
         "(docs/ranking.md).",
+        choices=("fast", "balanced", "best"),
     )
     limit: int = key(5, "How many results an answer has at most.", low=1, high=100)
     semantic_weight: float = key(
@@ -93,6 +112,7 @@ class SearchSettings:
         "native",
         "When a workspace filter applies: `native` before scoring, `post` after it (to measure the gain), "
         "`hybrid` before and again after when few results came; `qdrant` is `native`. All answer the same.",
+        choices=("native", "post", "hybrid", "qdrant"),
     )
     fallback_threshold: float = key(
         0.5,
@@ -116,6 +136,7 @@ class SearchSettings:
         "off",
         "What the age of a document does to its score: `docs` raises what is younger than a month, `code` "
         "also lowers what is older, `off` nothing.",
+        choices=("docs", "code", "off"),
     )
     recency_bias: float = key(
         0.5,
@@ -150,42 +171,37 @@ class ChunkingSettings:
         "Index on two levels: small passages are searched, the section around them is shown. "
         "Also known as `search.parent_retrieval_enabled`.",
     )
-    parent_min_chars: int = key(
-        1500, "With parents: shorter sections join the next one.", low=0
-    )
-    parent_max_chars: int = key(
-        2000, "With parents: longer sections are split.", low=200
-    )
-    parent_overlap_chars: int = key(
-        200, "With parents: what two pieces of a section share.", low=0
-    )
-    child_min_chars: int = key(
-        400, "With parents: shorter passages join the next one.", low=0
-    )
-    child_max_chars: int = key(600, "With parents: longer passages are split.", low=100)
-    child_overlap_chars: int = key(100, "With parents: what two passages share.", low=0)
+    # With parents, the sizes of sections and of the passages that are searched.
+    parent_min_chars: int = 1500
+    parent_max_chars: int = 2000
+    parent_overlap_chars: int = 200
+    child_min_chars: int = 400
+    child_max_chars: int = 600
+    child_overlap_chars: int = 100
 
     @property
     def smallest(self) -> int:
-        """The size that anything fits which fits at all, on either level."""
-        return (
-            min(self.parent_max_chars, self.child_max_chars)
-            if self.parents
-            else self.max_chars
-        )
+        """The size below which nothing is split, on either level."""
+        if not self.parents:
+            return self.max_chars
+        return min(self.parent_max_chars, self.child_max_chars)
 
     def of_parents(self) -> "ChunkingSettings":
-        """The sizes that sections are cut to, with parents."""
-        low, high = self.parent_min_chars, self.parent_max_chars
+        """Return the sizes that sections are cut to, with parents."""
         return replace(
-            self, min_chars=low, max_chars=high, overlap_chars=self.parent_overlap_chars
+            self,
+            min_chars=self.parent_min_chars,
+            max_chars=self.parent_max_chars,
+            overlap_chars=self.parent_overlap_chars,
         )
 
     def of_children(self) -> "ChunkingSettings":
-        """The sizes that passages are cut to within a section, with parents."""
-        low, high = self.child_min_chars, self.child_max_chars
+        """Return the sizes that passages are cut to within a section, with parents."""
         return replace(
-            self, min_chars=low, max_chars=high, overlap_chars=self.child_overlap_chars
+            self,
+            min_chars=self.child_min_chars,
+            max_chars=self.child_max_chars,
+            overlap_chars=self.child_overlap_chars,
         )
 
 
@@ -205,35 +221,20 @@ class IndexSettings:
         "Megabytes that indexing may take, besides tamis itself, its model and the list of files.",
         low=64,
     )
-    lock_timeout: float = key(
-        30.0, "Seconds to wait while another process writes.", low=0
-    )
-    git_times: bool = key(
-        True,
-        "Date documents without a date of their own by their last commit, where git tracks them.",
-    )
+    # Seconds to wait while another process writes. A server does not wait.
+    lock_timeout: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    debounce_ms: int = key(
-        200,
-        "Milliseconds without a change before changes are indexed, together.",
-        low=0,
-        high=60_000,
-    )
     poll: bool = key(
         False,
-        "Look for changes at intervals: for file systems that do not tell of them.",
+        "Look for changes every 2 seconds: for file systems that do not report them.",
     )
-    poll_ms: int = key(
-        2_000, "Milliseconds between two looks where changes are not told.", low=100
-    )
-    sweep_seconds: int = key(
-        300,
-        "Seconds between two full looks while changes are told, should one have been missed; 0: none.",
-        low=0,
-    )
+    debounce_ms: int = 200  # without a change, before changes are indexed together
+    poll_ms: int = 2_000  # between two looks where changes are not reported
+    # Between two full looks while changes are reported, in case one was lost; 0: none.
+    sweep_seconds: int = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +261,8 @@ class IgnoreSettings:
     file: str = key(
         ".graphragignore", "The name of tamis's own ignore file in the root."
     )
-    patterns: tuple[str, ...] = key(
-        (), "Further patterns to ignore, stronger than every file."
-    )
+    # Patterns stronger than every file: `tamis eval` includes all judged documents.
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,31 +289,24 @@ class ArchiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    budget_ms: int = key(
-        2_000,
-        "Milliseconds that a call may wait for files to be indexed before it answers with what is there.",
-        low=0,
-    )
-    deadline: float = key(
-        60.0,
-        "Seconds after which a call that has not been answered is an error.",
-        low=0.1,
-    )
     max_tokens: int = key(
         2_500,
         "Size of an answer unless the call says otherwise; a token is four characters.",
         low=200,
         high=100_000,
     )
-    max_body_bytes: int = key(1_000_000, "Larger HTTP requests are refused.", low=1_000)
-    watch: bool = key(
-        True,
-        "Index changed files as they change, from the first question on; else questions look for them.",
-    )
     editor: str = key(
         "vscode",
-        "What the page opens files in: `vscode`, `vscodium`, `cursor`, `windsurf`, `zed`, `idea` or `none`.",
+        "The editor that the page opens files in: `vscode`, `vscodium`, `cursor`, `windsurf`, `zed`, `idea` "
+        "or `none`.",
+        choices=tuple(EDITORS),
     )
+    # Index files as they change, from the first question of a root on.
+    watch: bool = True
+    # A call waits so long for files to be indexed, then answers from what is there.
+    budget_ms: int = 2_000
+    deadline: float = 60.0  # seconds, after which a call without an answer is an error
+    max_body_bytes: int = 1_000_000  # larger HTTP requests are refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +356,13 @@ PRESETS: Final[Mapping[str, Settings]] = {
         weights=Weights(candidate_depth=100, graph_trust=1.5),
     ),
 }
+KEYS: Final[Mapping[str, Field[Any]]] = {
+    f"{section.name}.{each.name}": each
+    for section in fields(Settings)
+    if section.name not in ("workspaces", "weights")
+    for each in fields(getattr(Settings(), section.name))
+    if each.metadata
+}
 ENVIRONMENT_NAMES: Final = {
     "TAMIS_INDEX_DIR": "index.directory",
     "GRAPHRAG_EXCLUDE_ARCHIVED": "search.exclude_archived",
@@ -370,41 +370,76 @@ ENVIRONMENT_NAMES: Final = {
     "GRAPHRAG_DEFAULT_EXCLUSIONS": "ignore.default_exclusions",
     "GRAPHRAG_ARCHIVE_PATTERNS": "archive.patterns",
 }
-# Other names of keys: the seeds' own, where a better place was found for them (C57).
 OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
-USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
-TOKEN_VARIABLE: Final = (
-    "TAMIS_TOKEN"  # no setting: a secret belongs in no file that is shared
-)
-API_KEY_VARIABLE: Final = "TAMIS_ENGINE_API_KEY"  # nor is this one
-# Addresses that editors listen for. A checkout brings its own settings: it chooses among these, no more.
-EDITORS: Final[Mapping[str, str]] = {
-    "vscode": "vscode://file{path}:{line}",
-    "vscodium": "vscodium://file{path}:{line}",
-    "cursor": "cursor://file{path}:{line}",
-    "windsurf": "windsurf://file{path}:{line}",
-    "zed": "zed://file{path}:{line}",
-    "idea": "idea://open?file={path}&line={line}",
-    "none": "",
+# Keys that there were before, with what to do now.
+_WEIGHTS: Final = {
+    "search.score_confidence": "score_trust",
+    "search.adaptive_confidence": "adaptive_trust",
+    "search.keyword_confidence": "keyword_trust",
+    "search.code_confidence": "code_trust",
+    "search.graph_confidence": "graph_trust",
+    "search.similarity_confidence": "similarity_trust",
+    "search.inner_confidence": "inner_trust",
+    "search.candidate_depth": "candidate_depth",
+    "search.path_boost": "path_boost",
+    "search.aside_penalty": "test_code_penalty",
+    "search.coherence": "coherence",
+    "search.saturation": "saturation",
+    "search.named_boost": "named_boost",
+    "search.content_dedup_enabled": "content_dedup_enabled",
+    "search.rerank_budget_ms": "rerank_budget_ms",
+    "search.query_expansion_top_k": "query_expansion_top_k",
+    "search.query_expansion_threshold": "query_expansion_threshold",
+    "search.query_expansion_min_frequency": "query_expansion_min_frequency",
+    "search.query_expansion_max_terms": "query_expansion_max_terms",
+    "search.query_expansion_keywords": "query_expansion_keywords",
+    "search.synonym_weight": "synonym_weight",
+    "archive.folder_penalty": "archive_folder_penalty",
+    "archive.file_penalty": "archive_file_penalty",
 }
-WORKSPACE_FILTERING: Final = ("native", "post", "hybrid", "qdrant")
-RECENCY_PROFILES: Final = ("docs", "code", "off")
-
-
-def all_keys() -> tuple[str, ...]:
-    """Every setting as `section.key`."""
-    sections = [
-        (section.name, getattr(Settings(), section.name))
-        for section in fields(Settings)
-    ]
-    return tuple(
-        f"{name}.{k.name}"
-        for name, value in sections
-        if name not in ("workspaces", "weights")
-        for k in fields(value)
-    )
+_NO_SIZES: Final = "the sizes that chunking.parents cuts to are fixed"
+_AT_CREATION: Final = (
+    "it is asked when a collection is created (tamis index --engine URL {option})"
+)
+GONE: Final[Mapping[str, str]] = {
+    **{
+        old: f"it is measured; try another value with tamis eval --config NAME={new}=VALUE"
+        for old, new in _WEIGHTS.items()
+    },
+    **{
+        f"fields.{name}": f"it is measured; try another value with tamis eval --config NAME=fields.{name}=VALUE"
+        for name in FIELD_WEIGHTS
+    },
+    "search.synonyms_file": "name the file in search.synonyms",
+    "search.wordnet_directory": "WordNet is read from /usr/share/wordnet",
+    "chunking.parent_min_chars": _NO_SIZES,
+    "chunking.parent_max_chars": _NO_SIZES,
+    "chunking.parent_overlap_chars": _NO_SIZES,
+    "chunking.child_min_chars": _NO_SIZES,
+    "chunking.child_max_chars": _NO_SIZES,
+    "chunking.child_overlap_chars": _NO_SIZES,
+    "index.lock_timeout": "tamis waits 30 seconds while another process writes",
+    "index.git_times": "git is always asked for dates; a date in the front matter comes first",
+    "ignore.patterns": "write the patterns into .graphragignore, one on each line",
+    "watch.debounce_ms": "changes are indexed after 200 milliseconds without another",
+    "watch.poll_ms": "where changes are not reported, tamis looks every 2 seconds",
+    "watch.sweep_seconds": "tamis looks at all files every 5 minutes while it watches",
+    "server.budget_ms": "a call waits 2 seconds at most for files to be indexed",
+    "server.deadline": "a call that takes longer than 60 seconds is an error",
+    "server.max_body_bytes": "HTTP requests of more than a megabyte are refused",
+    "server.watch": "a server indexes files as they change, from the first question on",
+    "engine.timeout": "a request to the server may take 30 seconds",
+    "engine.shards": _AT_CREATION.format(option="--shards"),
+    "engine.replication": _AT_CREATION.format(option="--copies"),
+    "engine.quantisation": _AT_CREATION.format(option="--quantization"),
+    "engine.on_disk": _AT_CREATION.format(option="--on-disk"),
+}
+USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
+# Secrets are no settings: they belong in no file that is shared.
+TOKEN_VARIABLE: Final = "TAMIS_TOKEN"
+API_KEY_VARIABLE: Final = "TAMIS_ENGINE_API_KEY"
 
 
 def environment_name(name: str) -> str:
-    """The variable that sets a key: `search.limit` is `TAMIS_SEARCH_LIMIT`."""
+    """Return the variable that sets a key: `search.limit` is `TAMIS_SEARCH_LIMIT`."""
     return "TAMIS_" + name.replace(".", "_").upper()

@@ -7,6 +7,7 @@ and not for all is asserted as a share, and the share is close to what it is now
 
 import json
 import re
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -36,11 +37,8 @@ CONFIDENT = 0.3
 def corpus_at(root: Path, index: Path, **flags: object) -> Corpus:
     """With the defaults of every setting that is not named; the tree itself is only read."""
     given = {name.replace("__", "."): value for name, value in flags.items()}
-    settings = load(
-        root,
-        {"index.lock_timeout": 600.0} | given,
-        environment={"HOME": "/nonexistent"},
-    )
+    settings = load(root, given, environment={"HOME": "/nonexistent"})
+    settings = replace(settings, index=replace(settings.index, lock_timeout=600.0))
     corpus = Corpus(root, index, settings)
     corpus.refresh()
     return corpus

@@ -562,7 +562,8 @@ def test_a_bad_setting_in_the_project(run, indexed, monkeypatch, toml, words):
             "perhaps",
             ("GRAPHRAG_EXCLUDE_ARCHIVED", "true or false"),
         ),
-        ("TAMIS_INDEX_LOCK_TIMEOUT", "-1", ("index.lock_timeout",)),
+        ("TAMIS_INDEX_MEMORY_MB", "-1", ("index.memory_mb", "64 or more")),
+        ("TAMIS_INDEX_LOCK_TIMEOUT", "9", ("index.lock_timeout is gone", "30 seconds")),
         ("TAMIS_MODEL_NAME", "gpt", ("gpt", "granite")),
     ],
 )
@@ -831,8 +832,7 @@ def test_an_index_where_version_control_keeps_its_own(name, run, root):
     assert not (root / name).exists()
 
 
-def test_a_lock_that_is_held(run, indexed, monkeypatch):
-    monkeypatch.setenv("TAMIS_INDEX_LOCK_TIMEOUT", "0")
+def test_a_lock_that_is_held(run, indexed, without_waiting):
     with writer_lock(indexed / ".tamis", 0, print):
         for command in ("index", "rebuild-index"):
             run(command, indexed).is_fault(f"process {os.getpid()}")

@@ -110,7 +110,9 @@ def test_what_is_no_longer_ignored_is_new(rules, tmp_path):
     ).resolve()
     os.utime(root / "sub/notes.log", (1_600_000_000, 1_600_000_000))
     where = rules if rules.startswith(".") else ".gitignore"
-    ignored = {"ignore__patterns": ["*.log"]} if rules == "settings" else {}
+    ignored = {}
+    if rules == "settings":
+        ignored = {"archive__patterns": ["*.log"], "archive__index": False}
     if rules != "settings":
         write_files(root, {where: "*.log\n"})
     open_corpus(root, **ignored).close()

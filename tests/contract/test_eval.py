@@ -11,12 +11,14 @@ import pytest
 
 from support.corpora import SHARED, write_files, write_judged
 from tamis.cli.main import main
+from tamis.configuration import load
 from tamis.errors import BadJudgedSet, BadSetting, UsageError
 from tamis.measure.evaluate import Way, ablations, evaluate, parse_way
 from tamis.measure.metrics import METRICS
 from tamis.measure.study import plan, read_saved, study
 from tamis.progress import Silent
 from tamis.search.stages import STAGES
+from tamis.weights import Weights
 
 DOCUMENTS = [
     {
@@ -116,6 +118,41 @@ def test_a_way_is_settings_under_a_name():
     settings = way.settings("none")
     assert (settings.search.rrf_k_constant, settings.search.max_hops) == (10, 0)
     assert (settings.weights.fields["title"], settings.model.name) == (1.5, "none")
+
+
+def test_a_way_may_be_a_file_and_change_measured_constants(tmp_path):
+    file = tmp_path / "trial.toml"
+    file.write_text(
+        "[search]\nlimit = 3\n[weights]\ncoherence = 1\n[weights.fields]\ntitle = 2\n"
+    )
+    way = parse_way(str(file))
+    settings = way.settings("none")
+    assert (way.name, settings.search.limit) == ("trial", 3)
+    changed = {**Weights().fields, "title": 2.0}
+    assert settings.weights == Weights(coherence=1.0, fields=changed)
+    with pytest.raises(BadSetting, match=r"\[weights\] holds no settings") as caught:
+        load(tmp_path, {}, {"HOME": "/nonexistent"}, file)
+    assert "tamis eval --config FILE" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[weights]\ncoherance = 1", "did you mean coherence?"),
+        ("[weights.fields]\ntitel = 1", "did you mean title?"),
+        ("[weights]\ncoherence = 'much'", "it must be a number"),
+        ("[weights]\nfields = 3", "it must be a table"),
+        ("[search]\ncoherence = 1", "take it out of"),
+        (None, "check --config"),
+    ],
+)
+def test_a_file_that_is_no_way(text, said, tmp_path):
+    file = tmp_path / "trial.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(BadSetting) as caught:
+        parse_way(str(file))
+    assert said in caught.value.hint
 
 
 def test_a_comma_may_belong_to_a_value():

@@ -248,22 +248,6 @@ def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(
         assert read == ["a.md"]
 
 
-def test_without_git_times(repository, tmp_path):
-    """`index.git_times`: off and on again."""
-    repository.commit(a="alpha one")
-    on, off = (
-        {"a.md": iso_time(START + DAY)},
-        {"a.md": own_date(repository.top / "a.md")},
-    )
-    for flag, expected in ((True, on), (False, off), (True, on)):
-        with open_corpus(repository.top, index__git_times=flag) as corpus:
-            assert dates(corpus) == expected
-            assert (
-                rebuilt(repository.top, tmp_path / "aside", index__git_times=flag)
-                == expected
-            )
-
-
 def test_a_folder_that_is_no_longer_a_repository(repository):
     repository.commit(a="alpha one")
     with open_corpus(repository.top) as corpus:
@@ -306,8 +290,7 @@ def test_a_history_that_takes_too_long_is_given_up_with_a_warning(
         asked.append(wanted)
 
     monkeypatch.setattr(git_dates, "commit_times", late)
-    with open_corpus(repository.top, index__git_times=False) as corpus:
-        expected = dates(corpus)
+    expected = {"a.md": own_date(repository.top / "a.md")}
     with open_corpus(repository.top) as corpus:
         assert dates(corpus) == expected
         assert len(asked) == 1

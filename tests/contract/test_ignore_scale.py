@@ -141,7 +141,7 @@ def test_later_runs_do_not_enter_either(heavy, monkeypatch, tmp_path):
 def test_a_folder_without_the_right_rule_is_entered(heavy, monkeypatch, tmp_path):
     """The watching works: with the rules off, the same folders are listed and the poison is found."""
     settings = settings_of(
-        heavy, ignore__default_exclusions=False, ignore__patterns=["*.js"]
+        heavy, ignore__default_exclusions=False, ignore__patterns=("*.js",)
     )
     with watched(monkeypatch, heavy) as touched:
         dry_run(heavy, settings)
@@ -222,27 +222,18 @@ LONG = {
 
 
 @pytest.mark.rows("R001-021")
-@pytest.mark.parametrize(
-    "file", [".graphragignore", ".gitignore", ".ignore", "settings"]
-)
+@pytest.mark.parametrize("file", [".graphragignore", ".gitignore", ".ignore"])
 def test_ten_thousand_lines(file, tmp_path):
-    """Each line counts, the last that matches decides, from a file or from the settings."""
+    """Each line counts, and the last that matches decides."""
     root = write_files(tmp_path, {path: f"alpha {path}" for path in LONG})
-    flags = {}
-    if file == "settings":
-        flags["ignore__patterns"] = [
-            line for line in long_list() if line and not line.startswith("#")
-        ]
-    else:
-        write_files(root, {file: "\n".join(long_list())})
-    with open_corpus(root, **flags) as corpus:
+    write_files(root, {file: "\n".join(long_list())})
+    with open_corpus(root) as corpus:
         assert indexed(corpus) == {path for path, kept in LONG.items() if kept}
         report = corpus.refresh()
         assert report.warnings == ()
         rules = {item.path: item.detail for item in report.skipped}
-        if file != "settings":
-            assert rules["x/last.md"] == f"last.md ({file}:10000)"
-            assert rules["docs/a.md"] == f"docs/*.md ({file}:4001)"
+        assert rules["x/last.md"] == f"last.md ({file}:10000)"
+        assert rules["docs/a.md"] == f"docs/*.md ({file}:4001)"
 
 
 def test_a_list_that_is_too_long_is_said(tmp_path):

@@ -95,7 +95,10 @@ def test_changes_are_indexed_without_a_question(shop):
     )
     write_files(
         shop,
-        {"tamis.toml": FILES["tamis.toml"] + '[ignore]\npatterns = ["docs/new.md"]\n'},
+        {
+            "tamis.toml": FILES["tamis.toml"]
+            + '[archive]\nindex = false\npatterns = ["docs/new.md"]\n'
+        },
     )
     wait_until(lambda: found(shop, "zebra") == [])
     write_files(shop, {"tamis.toml": "[serch]\n", "docs/other.md": "yak"})

@@ -91,7 +91,7 @@ def corpus(tmp_path_factory) -> Iterator[Corpus]:
             root / row.path,
             (row.moment.timestamp(),) * 2 if not row.path.endswith(".md") else (0, 0),
         )
-    with open_corpus(root, ignore__patterns=["tamis.toml"]) as corpus:
+    with open_corpus(root, ignore__patterns=("tamis.toml",)) as corpus:
         yield corpus
 
 

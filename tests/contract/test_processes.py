@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from support.corpora import test_settings, write_files
+from tamis.cli.main import main
 from tamis.corpus import Corpus, index_directory
 from tamis.index.embedded import database
 from tamis.index.embedded.arrays import map_arrays
@@ -313,13 +314,14 @@ def locked(tmp_path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
 
 
 @pytest.mark.parametrize("command", ["index", "rebuild-index"])
-def test_a_second_writer_says_who_is_writing(locked, command):
+def test_a_second_writer_says_who_is_writing(locked, command, without_waiting, capsys):
     root, holder = locked
     write_files(root, {"b.md": "# B\n\nalpha"})
-    refused = tamis(command, root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="0")
-    assert refused.returncode == 2
-    assert f"process {holder.pid}" in refused.stderr
-    assert "hint:" in refused.stderr
+    with pytest.raises(SystemExit, match="2"):
+        main([command, str(root), "--model", "hashing"])
+    said = capsys.readouterr().err
+    assert f"process {holder.pid}" in said
+    assert "hint:" in said
     found = json.loads(
         tamis("search", "alpha", root, "--json", "--model", "hashing").stdout
     )
@@ -331,9 +333,7 @@ def test_a_second_writer_says_who_is_writing(locked, command):
 def test_a_second_writer_waits_and_says_for_whom(locked):
     root, holder = locked
     write_files(root, {"b.md": "# B\n\nalpha"})
-    waiting = started(
-        "index", root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="60"
-    )
+    waiting = started("index", root, "--model", "hashing")
     assert waiting.stderr and holder.stdin
     assert (
         waiting.stderr.readline()
@@ -354,12 +354,7 @@ def test_a_lock_dies_with_its_holder(locked):
     root, holder = locked
     holder.kill()
     holder.wait(30)
-    assert (
-        tamis(
-            "index", root, "--model", "hashing", TAMIS_INDEX_LOCK_TIMEOUT="0"
-        ).returncode
-        == 0
-    )
+    assert tamis("index", root, "--model", "hashing").returncode == 0
 
 
 def test_four_start_at_once_where_there_is_no_index(tmp_path):
@@ -408,6 +403,7 @@ READER = """
 import json, pathlib, re, sys
 sys.path.insert(0, sys.argv[3])
 from support.corpora import test_settings
+from tamis.cli.main import main
 from tamis.corpus import Corpus
 root, stop = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 corpus = Corpus(root, root / ".tamis", test_settings(root))

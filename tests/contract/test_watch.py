@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from support.corpora import test_settings, words_first, write_files
-from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import (
     BadSetting,
@@ -40,7 +39,6 @@ FILES = {
 LONG = (
     120.0  # seconds: far more than anything here takes, so that it is never the reason
 )
-AWAY = {"HOME": "/nonexistent"}
 
 
 class Watched:
@@ -50,10 +48,7 @@ class Watched:
         self, root: Path, index_dir: Path | None = None, **flags: object
     ) -> None:
         self.root = root
-        self.flags = {"model.name": "hashing", "search.ngram_dedup_enabled": False}
-        self.flags |= {"watch.debounce_ms": 50} | {
-            name.replace("__", "."): flags[name] for name in flags
-        }
+        self.flags = {"watch__debounce_ms": 50} | flags
         self.outcomes: list[Report | TamisError] = []
         self.said: list[Said] = []
         self.calls: list[bool] = []
@@ -62,7 +57,7 @@ class Watched:
         )
 
     def settings(self) -> Settings:
-        return load(self.root, self.flags, environment=AWAY)
+        return test_settings(self.root, **self.flags)
 
     def start(self) -> "Watched":
         hear = self.live._on_change
@@ -285,7 +280,9 @@ def test_ignore_files_and_settings_take_effect(watched_over):
     assert watched.found("number1") == ["docs/note1.md"]
     write_files(
         watched.root,
-        {"tamis.toml": "[ignore]\npatterns = ['drafts/']\n[search]\nlimit = 3\n"},
+        {
+            "tamis.toml": "[archive]\nindex = false\npatterns = ['drafts/']\n[search]\nlimit = 3\n"
+        },
     )
     watched.caught_up()
     assert "drafts/d.md" not in watched.found("zebra")
@@ -328,12 +325,13 @@ def test_settings_that_cannot_be_read_are_said_and_the_old_ones_hold(watched_ove
 
 def test_a_configured_model_that_the_index_does_not_have(watched_over):
     watched = watched_over()
-    del watched.flags["model.name"]
-    write_files(watched.root, {"tamis.toml": "[model]\nname = 'none'\n"})
+    watched.flags["model__name"] = "none"
+    write_files(watched.root, {"tamis.toml": "# read again"})
     until(
         lambda: any(isinstance(each, IndexMismatch) for each in watched.outcomes),
         watched,
     )
+    watched.flags["model__name"] = "hashing"
     write_files(watched.root, {"tamis.toml": "", "new.md": "# New\n\nzebra"})
     watched.caught_up()
     assert watched.found("zebra")[0] == "new.md"
@@ -660,7 +658,7 @@ def test_polling(watched_over, monkeypatch):
     until(lambda: watched.found("zebra")[:1] == ["a/new.md"], watched)
     (watched.root / "a" / "new.md").unlink()
     until(lambda: "a/new.md" not in watched.found("zebra"), watched)
-    write_files(watched.root, {"tamis.toml": "[ignore]\npatterns = ['docs/']\n"})
+    write_files(watched.root, {"tamis.toml": "[index]\nmax_file_bytes = 1\n"})
     until(lambda: watched.found("number1") == [], watched)
 
 
@@ -677,7 +675,7 @@ def test_no_notices_are_no_end(watched_over, monkeypatch):
         watched = watched_over(watch__poll_ms=100, watch__sweep_seconds=1)
         until(lambda: watched.states() == ["polling"], watched)
         assert "the limit is reached" in watched.said[0].message
-        assert "watch.poll_ms" in watched.said[0].message
+        assert "looking every 0.1 s instead" in watched.said[0].message
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(
             lambda: watched.live.corpus.exists() and "new.md" in watched.found("zebra"),

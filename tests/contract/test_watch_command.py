@@ -295,9 +295,7 @@ def test_what_cannot_begin_is_a_fault(root, tmp_path):
     write_files(tmp_path, {"full/.tamis": "a file where the index should be"})
     no_place = tamis("watch", tmp_path / "full")
     assert (no_place.returncode, "is a file" in no_place.stderr) == (2, True)
-    wrong = tamis("watch", root, "--debounce", "-1")
-    assert (wrong.returncode, "watch.debounce_ms" in wrong.stderr) == (2, True)
-    for ended in (other_model, nowhere, no_place, wrong):
+    for ended in (other_model, nowhere, no_place):
         assert "Traceback" not in ended.stderr
         assert ended.stdout.count("\n") <= 1, "that it watches, at most"
 
@@ -317,8 +315,6 @@ def test_lines_for_people(root):
         str(root),
         "--model",
         "hashing",
-        "--debounce",
-        "0",
     ]
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
     process = subprocess.Popen(

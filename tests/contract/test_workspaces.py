@@ -69,7 +69,7 @@ def root(tmp_path_factory) -> Path:
 
 
 OUTSIDE_CONFIG = {
-    "ignore__patterns": ["tamis.toml"]
+    "ignore__patterns": ("tamis.toml",)
 }  # the settings are not what we look for
 
 

@@ -12,7 +12,7 @@ import pytest
 import tamis
 from support.corpora import load_script, open_corpus, write_files
 from tamis.cli.main import cli
-from tamis.settings import ENVIRONMENT_NAMES, all_keys, environment_name
+from tamis.settings import ENVIRONMENT_NAMES, KEYS, environment_name
 
 CONTEXT = click.Context(cli)
 COMMANDS = {name: cli.get_command(CONTEXT, name) for name in cli.list_commands(CONTEXT)}
@@ -27,7 +27,7 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", all_keys())
+@pytest.mark.parametrize("name", KEYS)
 def test_every_setting_is_documented(name):
     text = text_of("docs/settings.md")
     assert environment_name(name) in text or name in text, name

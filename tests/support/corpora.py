@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.index.protocol import Index
-from tamis.settings import Settings
+from tamis.settings import KEYS, Settings
 
 Files = Mapping[str, str | bytes]
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -30,6 +31,15 @@ RANKS_ALONE = {
     "weights__coherence": 0,
     "weights__saturation": 1,
 }
+
+
+# What travels with the settings and cannot be configured: tests take smaller ones.
+CONSTANTS = {
+    f"{section.name}.{each.name}"
+    for section in fields(Settings)
+    if section.name not in ("workspaces", "weights")
+    for each in fields(getattr(Settings(), section.name))
+} - KEYS.keys()
 
 
 def load_benchmark(name: str) -> ModuleType:
@@ -96,7 +106,18 @@ def test_settings(root: Path, **flags: Any) -> Settings:
     """
     given = {name.replace("__", "."): value for name, value in flags.items()}
     usual = {"model.name": "hashing", "search.ngram_dedup_enabled": False}
-    return load(root, usual | given, environment={"HOME": "/nonexistent"})
+    of_fields = {name for name in given if name.startswith("fields.")}
+    if of_fields:
+        given["weights.fields"] = {
+            name.removeprefix("fields."): given.pop(name) for name in of_fields
+        }
+    constants = {name: given.pop(name) for name in CONSTANTS & given.keys()}
+    settings = load(root, usual | given, environment={"HOME": "/nonexistent"})
+    for name, value in constants.items():
+        section, _, key = name.partition(".")
+        changed = replace(getattr(settings, section), **{key: value})
+        settings = replace(settings, **{section: changed})
+    return settings
 
 
 test_settings.__test__ = False  # type: ignore[attr-defined]

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +26,19 @@ from tamis.configuration import load, user_file
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import (
     BadSetting,
-    IndexLocked,
     IndexMismatch,
     TooManyFiles,
 )
-from tamis.index.embedded.lock import writer_lock
-from tamis.ingest.parse import parse
-from tamis.ingest.read import Source
 from tamis.live.watcher import Said, Watcher
-from tamis.model import Document, Found
+from tamis.model import Found
 from tamis.models.cache import cache_folder
-from tamis.server.mcp import http_application
 from tamis.server.state import ServerState
 from tamis.settings import (
     ENVIRONMENT_NAMES,
+    GONE,
+    KEYS,
     PRESETS,
-    ChunkingSettings,
     Settings,
-    all_keys,
     environment_name,
 )
 from tamis.weights import FIELD_WEIGHTS, Weights
@@ -68,20 +62,10 @@ GUARDS = (
 def two_values(name: str) -> tuple[Any, Any]:
     """Two legal values of a key, neither its default where there are enough."""
     default = value_of(Settings(), name)
-    section, key = name.split(".")
-    limits = next(
-        k.metadata for k in fields(getattr(Settings(), section)) if k.name == key
-    )
-    if name == "server.editor":
-        return "zed", "none"
-    if name == "search.preset":
-        return "fast", "best"
-    if name == "search.workspace_filtering":
-        return "post", "hybrid"
-    if name == "search.synonyms":
-        return "software", "wordnet"
-    if name == "search.recency_profile":
-        return "docs", "code"
+    limits = KEYS[name].metadata
+    if limits["choices"]:
+        one, two, *_ = [each for each in limits["choices"] if each != default]
+        return one, two
     if name in GUARDS:
         return default - 2, default - 1
     if name == "engine.url":
@@ -190,7 +174,7 @@ def test_query_expansion_is_for_an_index_on_this_machine(tmp_path):
 
 
 @pytest.mark.parametrize("source", ORDER)
-@pytest.mark.parametrize("name", all_keys())
+@pytest.mark.parametrize("name", KEYS)
 def test_every_source_sets_every_key(name, source, tmp_path):
     if name in REFUSED_TO_PROJECTS and source in ("pyproject", "project"):
         return  # see below
@@ -203,7 +187,7 @@ def test_every_source_sets_every_key(name, source, tmp_path):
 
 @pytest.mark.rows("C35")
 @pytest.mark.parametrize(("weaker", "stronger"), list(itertools.pairwise(ORDER)))
-@pytest.mark.parametrize("name", all_keys())
+@pytest.mark.parametrize("name", KEYS)
 def test_precedence(name, weaker, stronger, tmp_path):
     """The command line over the environment, over the project's file, over the user's."""
     if name in REFUSED_TO_PROJECTS and stronger in ("pyproject", "project"):
@@ -378,16 +362,14 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\nngram_dedup_enabled = 'maybe'", "true or false"),
         ("[search]\nngram_dedup_enabled = 1", "true or false"),
         ("[ignore]\nfile = 3", "text"),
-        ("[ignore]\npatterns = 3", "a list of texts"),
-        ("[ignore]\npatterns = ['a', 3]", "a list of texts"),
+        ("[archive]\npatterns = 3", "a list of texts"),
+        ("[archive]\npatterns = ['a', 3]", "a list of texts"),
         ("[search]\nlimit = 0", "1 to 100"),
         ("[search]\nlimit = 101", "1 to 100"),
         ("[search]\nmin_confidence = -0.1", "0 to 1"),
         ("[search]\nmin_confidence = nan", "0 to 1"),
         ("[search]\nsemantic_weight = -1", "0 or more"),
         ("[search]\nsemantic_weight = inf", "0 or more"),
-        ("[fields]\ntitle = 1.5", "known: search"),
-        ("[weights]\ncoherence = 0", "known: search"),
         ("[chunking]\nmax_chars = 50", "100 or more"),
         ("[chunking]\nmin_chars = 2000", "must not exceed"),
         ("[search]\nworkspace_filtering = 'never'", "native, post, hybrid, qdrant"),
@@ -399,8 +381,7 @@ def test_a_preset_that_is_none(source, tmp_path):
         ("[search]\ngraph_weight = -1", "0 or more"),
         ("[search]\nmmr_lambda = 1.5", "0 to 1"),
         ("[chunking]\noverlap_chars = 800", "half"),
-        ("[chunking]\nparent_overlap_chars = 1100", "half"),
-        ("[chunking]\nchild_min_chars = 700", "must not exceed"),
+        ("[weights]\ncoherence = 0.1", "only tamis eval"),
         ("search = 3", "[search]"),
         ("workspaces = 3", "[workspaces]"),
         ("[workspaces]\napi = 3", "a list of texts"),
@@ -415,10 +396,7 @@ def test_a_bad_file_is_a_fault_that_says_what_to_do(toml, said, tmp_path):
     with pytest.raises(BadSetting) as caught:
         load(tmp_path, {}, {"HOME": "/nonexistent"})
     assert said in caught.value.hint
-    assert re.search(
-        r"tamis\.toml|chunking sizes|workspace_filtering|recency_profile|search\.preset|engine\.",
-        caught.value.message,
-    )
+    assert re.search(r"tamis\.toml|sizes|engine\.", caught.value.message)
 
 
 @pytest.mark.parametrize(
@@ -458,6 +436,27 @@ def test_a_pyproject_whose_table_is_no_table(tmp_path):
         load(tmp_path, {}, {"HOME": "/nonexistent"})
 
 
+@pytest.mark.parametrize("name", GONE)
+def test_a_key_that_is_gone_says_what_to_do(name, tmp_path):
+    """In a file, in the environment and as a flag."""
+    section, key = name.split(".")
+    file = tmp_path / "tamis.toml"
+    file.write_text(f"[{section}]\n{key} = 1\n", encoding="utf-8")
+    away = {"HOME": "/nonexistent"}
+    variable = environment_name(name)
+    for flags, environment, config, source in (
+        ({}, away, file, str(file)),
+        ({}, away | {variable: "1"}, None, variable),
+        ({name: 1}, away, None, "the command line"),
+    ):
+        with pytest.raises(BadSetting) as caught:
+            load(tmp_path / "empty", flags, environment, config)
+        assert caught.value.message == f"{name} is gone: {GONE[name]}"
+        assert source in caught.value.hint
+    assert name not in KEYS
+    assert re.fullmatch(r"\S.*[^.\s]", GONE[name])
+
+
 def test_other_variables_are_none_of_ours(tmp_path):
     environment = {
         "HOME": "/nonexistent",
@@ -469,10 +468,12 @@ def test_other_variables_are_none_of_ours(tmp_path):
 
 
 def test_every_key_says_what_it_is():
-    for section in fields(Settings):
-        if section.name not in ("workspaces", "weights"):
-            for key in fields(getattr(Settings(), section.name)):
-                assert key.metadata["doc"].endswith("."), f"{section.name}.{key.name}"
+    for name, key in KEYS.items():
+        assert key.metadata["doc"].endswith("."), name
+
+
+def test_there_are_fifty_keys_at_most():
+    assert len(KEYS) <= 50
 
 
 @pytest.mark.rows(
@@ -506,7 +507,7 @@ def test_the_seeds_defaults():
 
 WEIGHTS = [each.name for each in fields(Weights) if each.name != "fields"]
 CHANGEABLE = [
-    *all_keys(),
+    *KEYS,
     "workspaces",
     *(f"weights.{name}" for name in WEIGHTS),
     *(f"fields.{name}" for name in FIELD_WEIGHTS),
@@ -966,17 +967,6 @@ def _(make, _):
             assert result.boosts.get("recency") == (factor and pytest.approx(factor))
 
 
-@experiment("index.git_times")
-def _(make, folder):
-    """C29: shown with real repositories in test_git_times.py; here, that git is asked or not."""
-    for flag in (True, False):
-        with pytest.MonkeyPatch.context() as patch:
-            asked = []
-            patch.setattr("tamis.ingest.git_dates.tracked", asked.append)
-            make(ANIMALS, index__git_times=flag)
-        assert bool(asked) is flag
-
-
 @experiment("search.max_chunks_per_doc")
 def _(make, _):
     """R002-104: 0 is no limit."""
@@ -1104,77 +1094,6 @@ def _(make, _):
     assert [result.content for result in also] == [result.content for result in shown]
 
 
-def passages_of(text: str, **sizes: object) -> Document:
-    return parse(
-        Source("a.md", text, b"", len(text), 0, 0, 0, 0), ChunkingSettings(**sizes)
-    )[0]
-
-
-SECTIONS = "".join(
-    f"# S{number}\n\n{'some words of it ' * 12}\n\n" for number in range(20)
-)
-LONG = " ".join(f"word{number}" for number in range(1000))
-
-
-@experiment("chunking.parent_min_chars")
-def _(*_):
-    few, many = (
-        passages_of(SECTIONS, parents=True, parent_min_chars=least)
-        for least in (1500, 0)
-    )
-    assert len(few.parents) < len(many.parents) == 20
-
-
-@experiment("chunking.parent_max_chars")
-def _(*_):
-    for most in (1000, 2000):
-        longest = max(
-            len(p.content)
-            for p in passages_of(LONG, parents=True, parent_max_chars=most).parents
-        )
-        assert most * 0.9 < longest <= most
-
-
-@experiment("chunking.parent_overlap_chars")
-def _(*_):
-    for overlap in (0, 200):
-        first, second = passages_of(
-            LONG, parents=True, parent_overlap_chars=overlap
-        ).parents[:2]
-        assert bool(set(first.content.split()) & set(second.content.split())) == bool(
-            overlap
-        )
-
-
-@experiment("chunking.child_min_chars")
-def _(*_):
-    few, many = (
-        passages_of(SECTIONS, parents=True, child_min_chars=least) for least in (400, 0)
-    )
-    assert len(few.chunks) < len(many.chunks) == 20
-
-
-@experiment("chunking.child_max_chars")
-def _(*_):
-    for most in (300, 600):
-        longest = max(
-            len(c.content)
-            for c in passages_of(LONG, parents=True, child_max_chars=most).chunks
-        )
-        assert most * 0.9 < longest <= most
-
-
-@experiment("chunking.child_overlap_chars")
-def _(*_):
-    for overlap in (0, 100):
-        first, second = passages_of(
-            LONG, parents=True, child_overlap_chars=overlap
-        ).chunks[:2]
-        assert bool(set(first.content.split()) & set(second.content.split())) == bool(
-            overlap
-        )
-
-
 def words_score(found: Found, lane: str = "words") -> float:
     scores = [
         item.score
@@ -1263,46 +1182,6 @@ def _(make, _):
         )
 
 
-@experiment("index.lock_timeout")
-def _(make, folder):
-    corpus = make(ANIMALS)
-    impatient = settings_of(corpus.root, index__lock_timeout=0)
-    patient = settings_of(corpus.root, index__lock_timeout=60)
-    release, held = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with writer_lock(corpus.directory, 10, lambda holder: None):
-            held.set()
-            release.wait(60)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    assert held.wait(60)
-    try:
-        with pytest.raises(IndexLocked):
-            Corpus(corpus.root, corpus.directory, impatient).refresh()
-    finally:
-        watcher = Telling(release)
-        Corpus(corpus.root, corpus.directory, patient).refresh(watcher)
-        holder.join()
-    assert watcher.notes
-
-
-class Telling:
-    """Lets the other writer go as soon as we are said to wait for it."""
-
-    def __init__(self, release: threading.Event) -> None:
-        self.release = release
-        self.notes: list[str] = []
-
-    def start(self, total: int, what: str = "files") -> None: ...
-    def advance(self, path: str, by: int = 1) -> None: ...
-
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-        self.release.set()
-
-
 @contextmanager
 def watchers(make: Make, *flags: dict[str, Any]) -> Iterator[list["Listening"]]:
     """One for each set of flags, at the same time, so that what one does not do can be told by another."""
@@ -1359,19 +1238,6 @@ def _(make, _):
     assert [len(each) for each in skipped] == [1, 0]
 
 
-@experiment("watch.debounce_ms")
-def _(make, _):
-    with watchers(make, {"watch__debounce_ms": 0}, {"watch__debounce_ms": 60_000}) as (
-        hasty,
-        patient,
-    ):
-        for each in (patient, hasty):
-            write_files(each.root, {"new.md": "grass"})
-        wait_until(lambda: patient.watcher.knows_more)
-        wait_until(lambda: len(hasty.calls) > 1)
-        assert patient.calls == [True]
-
-
 @experiment("watch.poll")
 def _(make, _):
     with watchers(make, {"watch__poll": False}, {"watch__poll": True}) as (
@@ -1382,31 +1248,6 @@ def _(make, _):
         assert [said.state for said in looking.said] == ["polling"]
         wait_until(lambda: looking.calls[1:] == [False])
         assert told.calls == [True]
-
-
-@experiment("watch.poll_ms")
-def _(make, _):
-    usual = {"watch__poll": True}
-    with watchers(
-        make, usual | {"watch__poll_ms": 100}, usual | {"watch__poll_ms": 3_600_000}
-    ) as (
-        often,
-        seldom,
-    ):
-        assert "every 0.1 s" in often.said[0].message
-        wait_until(lambda: len(often.calls) > 5)
-        assert seldom.calls == [True]
-
-
-@experiment("watch.sweep_seconds")
-def _(make, _):
-    with watchers(make, {"watch__sweep_seconds": 1}, {"watch__sweep_seconds": 0}) as (
-        often,
-        never,
-    ):
-        wait_until(lambda: len(often.calls) > 2)
-        assert set(often.calls) == {True}
-        assert never.calls == [True]
 
 
 @experiment("model.name")
@@ -1516,14 +1357,6 @@ def _(make, _):
     }
     assert "cow.md" not in paths(make(files).search("grass"))
     assert paths(make(files, ignore__file="my.ignore").search("grass")) == ["cow.md"]
-
-
-@experiment("ignore.patterns")
-def _(make, _):
-    assert paths(make(ANIMALS, ignore__patterns=["cow.md", "h*"]).search("grass")) == [
-        "sheep.md"
-    ]
-    assert len(make(ANIMALS, ignore__patterns=[]).search("grass").results) == 3
 
 
 @experiment("archive.index")
@@ -1731,60 +1564,7 @@ def _(_, folder):
     assert sizes[0] <= 800 < sizes[1]
 
 
-@experiment("server.deadline")
-def _(_, folder):
-    """A call that is out of time is an error, at once; its thread ends by itself."""
-    desk = served.desk_of(
-        folder / "many",
-        MANY,
-        indexed=False,
-        server__deadline=0.1,
-        server__budget_ms=60_000,
-    )
-    assert "no answer within 0.1 s" in served.fault(
-        desk, "query_documents", {"query": "grass"}
-    )
-    desk.close()
-    assert served.answer(over(folder, server__deadline=60), query="grass")["results"]
-
-
-@experiment("server.budget_ms")
-def _(_, folder):
-    """How long a first call waits for the words of all files; it never waits for vectors."""
-    for budget, is_whole in ((0, False), (60_000, True)):
-        desk = served.desk_of(
-            folder / str(budget), MANY, indexed=False, server__budget_ms=budget
-        )
-        freshness = served.answer(desk, query="grass")["freshness"]
-        assert (freshness["as_of"] is not None) is is_whole
-        desk.close()
-
-
 MANY = {f"{n}.md": f"# {n}\n\ngrass {n}\n" * 50 for n in range(400)}
-
-
-@experiment("server.watch")
-def _(_, folder):
-    """Without it, nobody holds the lock of whoever watches."""
-    desks = [
-        served.desk_of(folder / str(on), ANIMALS, server__watch=on)
-        for on in (False, True)
-    ]
-    for desk in desks:
-        served.answer(desk, query="grass")
-    wait_until((folder / "True/.tamis/watch.lock").exists)
-    for desk in desks:
-        desk.close()
-    assert not (folder / "False/.tamis/watch.lock").exists()
-
-
-@experiment("server.max_body_bytes")
-def _(_, folder):
-    """What is larger is refused before it is read."""
-    large = served.HELLO | {"id": "x" * 5_000}
-    for most, status in ((2_000, 413), (20_000, 200)):
-        desk = over(folder, server__max_body_bytes=most)
-        assert served.post(partial(http_application, desk), large)[0] == status
 
 
 @experiment("server.editor")

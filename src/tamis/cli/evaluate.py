@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "configs",
     multiple=True,
     metavar="C",
-    help="A way of asking: NAME=key=value,key=value; repeatable. Else the defaults alone, named default.",
+    help="A way of asking: NAME=key=value,key=value or NAME.toml; repeatable. Else the defaults alone, named default.",
 )
 @click.option(
     "--compare",

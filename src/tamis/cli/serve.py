@@ -78,7 +78,7 @@ def mcp(
     """Serve AI agents with the Model Context Protocol, over stdin and stdout or HTTP.
 
     A client starts this command itself; see docs/mcp.md. Nothing is indexed before the first
-    question. After it, files are watched (server.watch).
+    question. After it, files are watched.
     """
     folders = _folders(roots, options, "--root ")
     _log_to(log_file)
@@ -168,13 +168,7 @@ def _log_to(file: str | None) -> None:
 @click.option(
     "--poll",
     is_flag=True,
-    help="Look every watch.poll_ms: for network file systems and the like.",
-)
-@click.option(
-    "--debounce",
-    type=int,
-    metavar="MS",
-    help="Index after MS milliseconds of quiet (default 200).",
+    help="Look every 2 seconds: for network file systems and the like.",
 )
 @yes_option
 @click.option(
@@ -189,7 +183,6 @@ def watch(
     root: str,
     *,
     poll: bool,
-    debounce: int | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -213,7 +206,7 @@ def watch(
             quiet,
             lambda corpus: corpus.exists() or corpus.count_files(),
         )
-    flags = options | {"watch.poll": poll or None, "watch.debounce_ms": debounce}
+    flags = options | {"watch.poll": poll or None}
     progress = None
     if not quiet:
         progress = progress_for(sys.stderr.isatty())

@@ -21,7 +21,7 @@ from tamis.configuration import NO_MODEL
 from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, largest_file, make_plan, recipe
 from tamis.index.protocol import Index, Prepared, Writing
-from tamis.ingest.git_dates import Dates, commit_dates, file_dates
+from tamis.ingest.git_dates import Dates, commit_dates
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry
@@ -87,7 +87,7 @@ def build(
         check_model(index.place, writer.facts, model)
         known = writer.stamps(recipe(settings))
         plan = _agreed_plan(root, settings, writer, known, first_plan)
-        plan, dates = _dated_plan(root, settings, plan, writer, is_new=not known)
+        plan, dates = _dated_plan(root, plan, writer, is_new=not known)
         run.unchanged = len(plan.unchanged)
         run.skipped += plan.skipped
         run.warnings += plan.warnings
@@ -240,16 +240,13 @@ def _agreed_plan(
 
 
 def _dated_plan(
-    root: Path, settings: Settings, plan: Plan, writer: Writing, *, is_new: bool
+    root: Path, plan: Plan, writer: Writing, *, is_new: bool
 ) -> tuple[Plan, Dates]:
     """Add the unchanged files whose date in git has moved to those that are read."""
     before = ""
     if not is_new:
         before = str(writer.facts.get("git", ""))
-    if settings.index.git_times:
-        dates = commit_dates(root, plan.changed, plan.unchanged, writer.dates, before)
-    else:
-        dates = file_dates(plan.unchanged, writer.dates, before)
+    dates = commit_dates(root, plan.changed, plan.unchanged, writer.dates, before)
     if dates.moved:
         moved = [entry for entry in plan.unchanged if entry.path in dates.moved]
         stay = [entry for entry in plan.unchanged if entry.path not in dates.moved]

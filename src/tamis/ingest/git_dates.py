@@ -100,7 +100,8 @@ def commit_dates(
     """
     git = tracked(root)
     if git is None:
-        return file_dates(unchanged, known, before)
+        # Also those that had git's date before.
+        return Dates({}, _moved(unchanged, known(), {}) if before else frozenset())
     late = before == f"{_LATE}{git.edition}"
     is_seen = late or before == git.edition
     dates = {} if is_seen else known()
@@ -113,13 +114,6 @@ def commit_dates(
         )
         return Dates({}, _moved(again, dates, {}), f"{_LATE}{git.edition}", warning)
     return Dates(times, _moved(again, dates, times), before if late else git.edition)
-
-
-def file_dates(
-    unchanged: Sequence[Entry], known: Callable[[], Mapping[str, float]], before: str
-) -> Dates:
-    """Date all files by their own times, also those that had git's before."""
-    return Dates({}, _moved(unchanged, known(), {}) if before else frozenset())
 
 
 def _again(

@@ -112,8 +112,7 @@ class Roots:
     ) -> None:
         """Prepare the roots. `say` gets a root's name and what happens there in the background.
 
-        The files of a root are watched once it has been asked something (`server.watch` of the
-        first root).
+        The files of a root are watched once it has been asked something.
         """
         self._say = say or (lambda _, __: None)
         self._folders = {folder.name: folder for folder in folders}

@@ -251,7 +251,7 @@ class Watcher:
                 continue
             except NoNotices as error:
                 self._replace_notices(None, frozenset())
-                every = f"looking every {interval} instead (watch.poll_ms)"
+                every = f"looking every {interval} instead"
                 self._tell("polling", f"cannot be told of changes: {error}; {every}")
                 return
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.configuration import DEFAULT_MODEL, NO_MODEL, load
+from tamis.configuration import DEFAULT_MODEL, NO_MODEL, load, read_config
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, BadJudgedSet, BadSetting, UsageError
 from tamis.index.plan import recipe
@@ -34,12 +34,12 @@ from tamis.weights import Weights
 _WEIGHTS: Final = frozenset(each.name for each in fields(Weights))
 DEFAULT_WAY: Final = "default"
 _WITHOUT: Final = "without"
-# Nothing is ignored and nothing archived: a judged document that is not indexed could not be found.
+# Nothing is archived and nothing ignored: a judged document that is not indexed could not be found.
 _OPEN: Final[Mapping[str, Any]] = {
     "ignore.default_exclusions": False,
-    "ignore.patterns": ["!*"],
     "archive.patterns": [],
 }
+_EVERYTHING: Final = ("!*",)
 _LANES_OFF: Final[Mapping[str, Mapping[str, Any]]] = {
     "meaning": {"search.semantic_weight": 0},
     "words": {"search.keyword_weight": 0},
@@ -57,14 +57,21 @@ class Way:
     without: frozenset[str] = frozenset()
 
     def settings(self, model: str) -> Settings:
-        """Everything that is configured, with this model unless the way names one."""
+        """Return the settings, with this model unless the way names one."""
         nobody = {USER_FILE_VARIABLE: os.devnull}
         flags = {**_OPEN, "model.name": model or DEFAULT_MODEL, **self.flags}
-        return load(Path(os.devnull), flags, environment=nobody)
+        settings = load(Path(os.devnull), flags, environment=nobody)
+        return replace(settings, ignore=replace(settings.ignore, patterns=_EVERYTHING))
 
 
 def parse_way(text: str) -> Way:
-    """`NAME=key=value,key=value`; a comma without a key after it belongs to the value before."""
+    """Parse `FILE.toml` or `NAME=key=value,key=value`.
+
+    A comma without a key after it belongs to the value before.
+    """
+    if text.endswith(".toml"):
+        file = Path(text)
+        return Way(file.stem, read_config(file, measuring=True))
     name, _, rest = text.partition("=")
     if not name.strip():
         raise UsageError(
@@ -72,16 +79,18 @@ def parse_way(text: str) -> Way:
         )
     values = _values(rest, text)
     without = _stages(values.pop(_WITHOUT, ""))
-    flags = {
-        key if "." in key else f"{_section(key)}.{key}": value
-        for key, value in values.items()
-    }
+    flags: dict[str, Any] = {}
+    for key, value in values.items():
+        section, dot, last = key.partition(".")
+        if section == "fields":
+            flags.setdefault("weights.fields", {})[last] = value
+        elif dot:
+            flags[key] = value
+        elif key in _WEIGHTS:
+            flags[f"weights.{key}"] = value
+        else:
+            flags[f"search.{key}"] = value
     return Way(name.strip(), flags, without)
-
-
-def _section(key: str) -> str:
-    """The section of a key that is written without one."""
-    return "weights" if key in _WEIGHTS else "search"
 
 
 def _values(rest: str, whole: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The JSON API and the page. Starlette lives behind this file.
 
-Answers are made in threads, within `server.deadline`. The only long one is the stream of events,
+Answers are made in threads, within a deadline. The only long one is the stream of events,
 and those are counted.
 """
 
@@ -173,9 +173,7 @@ class Api:
         async for part in request.stream():
             data += part
             if len(data) > most:
-                raise HTTPException(
-                    413, f"a body has at most {most:,} bytes (server.max_body_bytes)"
-                )
+                raise HTTPException(413, f"a body has at most {most:,} bytes")
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:

@@ -439,7 +439,7 @@ _STATUSES: Final = {
     501: "What was asked for needs a model that is not installed.",
     502: "The server that the index is on refuses, or is too old.",
     503: "The server is about to end.",
-    504: "No answer within server.deadline.",
+    504: "No answer within 60 seconds.",
     507: "The disk is full, read-only or failing.",
 }
 
