@@ -54,11 +54,11 @@ from tamis.models.rerankers import load_reranker
 from tamis.progress import Silent
 from tamis.query.filters import Under
 from tamis.search.calibrate import Logistic
-from tamis.search.extras.rerank import Watched, reranked
+from tamis.search.extras.rerank import rerank
 from tamis.search.pipeline import search
-from tamis.search.question import Models, Question
-from tamis.search.stages import STAGES
-from tamis.settings import PRESETS, SearchSettings
+from tamis.search.question import STAGE_NAMES, Lookups, Models, Question
+from tamis.settings import PRESETS, SearchSettings, Settings
+from tamis.weights import Weights
 
 
 def index_with_model(corpus: Path, work: Path) -> dict[str, float]:
@@ -226,13 +226,13 @@ def ask_in_turn(
 
 
 def all_stages(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
-    on = SearchSettings(dedup_enabled=True, recency_profile="code")
+    on = Settings(SearchSettings(dedup_enabled=True, recency_profile="code"))
     ways = {
         "balanced": asked_as(PRESETS["balanced"]),
         "all_on": asked_as(on),
         "with_mmr": replace(asked_as(on), mmr=True),
     }
-    stages = [name for name in STAGES if name != "rerank"]
+    stages = [name for name in STAGE_NAMES if name != "rerank"]
     with large_index(corpus, work, chunks) as large:
         figures: dict[str, float] = {"chunks": large.snapshot.state.chunks}
         took = ask_in_turn(
@@ -264,14 +264,15 @@ def all_presets(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
     return figures
 
 
-def asked_as(settings: SearchSettings) -> Question:
+def asked_as(settings: Settings) -> Question:
     """As an open corpus asks with these settings."""
     return Question(
         text="",
-        max_hops=settings.max_hops,
-        mmr=settings.mmr_enabled,
+        max_hops=settings.search.max_hops,
+        mmr=settings.search.mmr_enabled,
         now=time.time(),
-        settings=settings,
+        settings=settings.search,
+        weights=settings.weights,
     )
 
 
@@ -342,7 +343,9 @@ def rerank_candidates(
         for at in range(8)
     ]
     query = "how do I configure a runner"
-    watched = Watched(model.scores)
+    lookups = Lookups(
+        lambda _: np.zeros((0, 0)), lambda _: (), Models(rerank=model.scores)
+    )
     ratios, passes, bounded, done = [], 0, [], []
     for candidates in picks:
         texts = [
@@ -355,14 +358,17 @@ def rerank_candidates(
             with ThreadPoolExecutor(model.threads) as pool:
                 list(pool.map(lambda window: model.forward(*window), windows))
 
-        def ours(candidates=candidates, budget_ms=0) -> None:
-            reranked(candidates, query, 10, budget_ms, watched)
+        def ours(candidates=candidates, budget_ms=0) -> int:
+            question = Question(query, weights=Weights(rerank_budget_ms=budget_ms))
+            found = rerank(candidates, question, lookups)
+            return sum(each.score_source == "rerank" for each in found)
 
         took, alone = alternate(ours, bare, 3)
         ratios.append(took / alone)
         for _ in range(4):
-            bounded.append(seconds(lambda: ours(budget_ms=budget_ms)) * 1000)
-            done.append(watched.done)
+            bounded.append(
+                seconds(lambda: done.append(ours(budget_ms=budget_ms))) * 1000
+            )
     return {
         "windows": passes / len(picks),
         "ratio": statistics.median(ratios),

@@ -40,9 +40,8 @@ from tamis.query import filters
 from tamis.query.filters import EVERYTHING, Filter
 from tamis.query.language import atom, parse_query
 from tamis.request import SearchRequest, query_text, with_arguments_of
-from tamis.search.boosts import ArchivePenalty
+from tamis.search.boosts import archive_factor
 from tamis.search.calibrate import Logistic
-from tamis.search.extras.synonyms import Synonyms
 from tamis.search.pipeline import search
 from tamis.search.question import Models, Question
 from tamis.search.understand import applied, filter_of, hides_archived, names_for
@@ -51,6 +50,7 @@ from tamis.settings import Settings
 if TYPE_CHECKING:
     from tamis.index.doctor.checks import Health
     from tamis.index.plan import Changes
+    from tamis.search.extras.synonyms import Synonyms
 
 
 def open(  # noqa: A001
@@ -127,7 +127,7 @@ class Corpus:
     def configure(self, settings: Settings) -> None:
         """Search and index by these settings from now on. The index stays in its place."""
         names = names_for(self.root, settings)
-        penalty = ArchivePenalty.of(settings.archive, settings.weights)
+        penalty = archive_factor(settings.archive, settings.weights)
         if settings.model.name:
             check_name(settings.model.name)
         with self._lock:
@@ -191,9 +191,13 @@ class Corpus:
         )
 
     @cached_property
-    def _synonyms(self) -> Synonyms:
-        weight = self.settings.weights.synonym_weight
-        return Synonyms.of(self.settings.search.synonyms, weight, self.root)
+    def _synonyms(self) -> "Synonyms | None":
+        chosen = self.settings.search.synonyms
+        if chosen == "off":
+            return None
+        from tamis.search.extras.synonyms import Synonyms
+
+        return Synonyms.of(chosen, self.root)
 
     def ask(self, query: str, question: Question, why_not: str | None = None) -> Found:
         """Answer a complete question; make the index first if there is none."""

@@ -213,31 +213,27 @@ class Candidate:
     score_source: ScoreSource = (
         "fused"  # what `score` comes from; `raw_score` is the fusion's always
     )
-    also: tuple[
-        "Candidate", ...
-    ] = ()  # those that say the same, best first; it stands for them
+    duplicates: tuple["Candidate", ...] = ()  # that were dropped for it, best first
 
     # Every stage makes hundreds of these, and `dataclasses.replace` takes several times as long.
 
     def boosted(self, stage: str, factor: float) -> "Candidate":
-        boosts = (*self.boosts, (stage, factor))
-        raw, score = self.raw_score * factor, self.score * factor
         return Candidate(
             self.passage,
-            raw,
-            score,
+            self.raw_score * factor,
+            self.score * factor,
             self.evidence,
-            boosts,
+            (*self.boosts, (stage, factor)),
             self.score_source,
-            self.also,
+            self.duplicates,
         )
 
     def scored(self, score: float) -> "Candidate":
-        own = (self.evidence, self.boosts, self.score_source, self.also)
+        own = (self.evidence, self.boosts, self.score_source, self.duplicates)
         return Candidate(self.passage, self.raw_score, score, *own)
 
-    def standing_for(self, also: tuple["Candidate", ...]) -> "Candidate":
-        own = (self.evidence, self.boosts, self.score_source, also)
+    def with_duplicates(self, duplicates: tuple["Candidate", ...]) -> "Candidate":
+        own = (self.evidence, self.boosts, self.score_source, duplicates)
         return Candidate(self.passage, self.raw_score, self.score, *own)
 
 

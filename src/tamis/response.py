@@ -26,8 +26,8 @@ from tamis.model import (
 )
 from tamis.query import filters
 from tamis.query.filters import Archived
+from tamis.search.links import Reached
 from tamis.search.question import Answer, Question
-from tamis.search.retrieve import Reached
 
 _LIKELY: Final = (
     0.3  # what the seed calls confident (R002-142): below it, most answers are none
@@ -58,8 +58,8 @@ def found(
         if question.graph_context
         else None,
         funnel=tuple(_steps(answer)) if question.explain else None,
-        expansion=answer.expansion.terms,
-        synonyms=answer.synonyms,
+        expansion=answer.wording.expansion,
+        synonyms=answer.wording.synonyms,
     )
 
 
@@ -144,7 +144,7 @@ def _result(
 
 def _places(candidate: Candidate, shown: Passage | Parent) -> Iterator[Place]:
     """Where else it stands. What shares lines with the text that is shown is no other place."""
-    for other in (each.passage for each in candidate.also):
+    for other in (each.passage for each in candidate.duplicates):
         apart = other.end_line < shown.start_line or shown.end_line < other.start_line
         if apart or other.path != candidate.passage.path:
             yield Place(other.path, other.start_line, other.end_line)
@@ -204,7 +204,7 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> Iterator[H
         budget = f"{question.weights.rerank_budget_ms} ms"
         yield Hint(f"{done} of {wanted} candidates were reranked within {budget}")
     yield from _confidence(question, answer)
-    if answer.expansion.unready and answer.allowed.chunks:
+    if not answer.wording.has_vocabulary and answer.allowed.chunks:
         fact = "the question was not expanded: the concept vocabulary is not ready"
         yield Hint(fact, Advice.INDEX)
 

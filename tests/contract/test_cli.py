@@ -13,7 +13,9 @@ import tamis
 from support.corpora import write_files
 from tamis.cli.main import cli, main
 from tamis.configuration import load
-from tamis.search.stages import STAGES
+from tamis.search.question import STAGE_NAMES
+from tamis.settings import PRESETS, Settings
+from tamis.weights import Weights
 
 # The contract of the JSON answer, key by key: design.md section 7.
 ANSWER = {"query", "filter", "query_type", "results", "stats", "timings_ms", "index"}
@@ -190,8 +192,8 @@ def test_the_contract_of_an_answer(run):
     assert "answer" not in answer
     assert set(answer) >= ANSWER
     assert set(answer["stats"]) >= STATS
-    assert set(answer["timings_ms"]) == TIMINGS | set(STAGES)
-    assert not TIMINGS & set(STAGES), "a stage has a time of its own"
+    assert set(answer["timings_ms"]) == TIMINGS | set(STAGE_NAMES)
+    assert not TIMINGS & set(STAGE_NAMES), "a stage has a time of its own"
     assert set(answer["index"]) == INDEX
     for result in answer["results"]:
         assert set(result) == RESULT
@@ -370,7 +372,8 @@ def test_text_for_people(run):
 def test_expansion_is_told(run, monkeypatch):
     """Indexing tells how large the vocabulary is; an explained answer tells what was added."""
     monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_ENABLED", "true")
-    monkeypatch.setenv("TAMIS_SEARCH_QUERY_EXPANSION_THRESHOLD", "-1")
+    near_or_not = Weights(query_expansion_threshold=-1.0)
+    monkeypatch.setitem(PRESETS, "balanced", Settings(weights=near_or_not))
     monkeypatch.setenv("TAMIS_SEARCH_SYNONYMS", "software")
     assert (
         "the concept vocabulary has 2 terms" in run("rebuild-index").err
@@ -401,8 +404,8 @@ def test_explain(run):
     ):
         assert part in out
     told = run("search", "login token", "--explain", "--json").json
-    assert [step["stage"] for step in told["funnel"]] == ["fused", *STAGES]
-    assert all(f"{stage:<13}" in out for stage in STAGES)
+    assert [step["stage"] for step in told["funnel"]] == ["fused", *STAGE_NAMES]
+    assert all(f"{stage:<13}" in out for stage in STAGE_NAMES)
     assert all(set(result) == RESULT | {"places"} for result in told["results"])
 
 

@@ -17,7 +17,7 @@ from tamis.measure.evaluate import Way, ablations, evaluate, parse_way
 from tamis.measure.metrics import METRICS
 from tamis.measure.study import plan, read_saved, study
 from tamis.progress import Silent
-from tamis.search.stages import STAGES
+from tamis.search.question import STAGE_NAMES
 from tamis.weights import Weights
 
 DOCUMENTS = [
@@ -198,10 +198,10 @@ def test_ablations_leave_out_each_stage_and_each_lane():
     base = parse_way("base=rrf_k_constant=20")
     found = {way.name: way for way in ablations(base, "hashing")}
     assert list(found) == [
-        *(f"without {stage}" for stage in STAGES),
+        *(f"without {stage}" for stage in STAGE_NAMES),
         *(f"without the {lane} lane" for lane in ("meaning", "words", "code", "links")),
     ]
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         assert found[f"without {stage}"].without == {stage}
     for way in found.values():
         assert way.settings("hashing").search.rrf_k_constant == 20
@@ -288,7 +288,7 @@ def test_the_contract_of_the_json(run):
             "expand",
             "lanes",
             "stages",
-            *STAGES,
+            *STAGE_NAMES,
         }
         assert all(times["p50"] <= times["p95"] for times in one["latency_ms"].values())
         for each in one["asked"]:
@@ -330,7 +330,7 @@ def test_ablation_says_what_each_is_worth(run):
     """The difference that leaving it out makes, on the same questions."""
     told = run("garden", "--json", "--ablate").json
     rows = {row["second"]: row for row in told["ablation"]}
-    assert set(rows) == {f"without {stage}" for stage in STAGES} | {
+    assert set(rows) == {f"without {stage}" for stage in STAGE_NAMES} | {
         "without the code lane", "without the links lane"
     }  # fmt: skip
     by_way = {one["config"]: one["metrics"]["ndcg@10"] for one in told["results"]}

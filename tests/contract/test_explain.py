@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tamis.errors import UsageError
-from tamis.search.stages import STAGES
+from tamis.search.question import STAGE_NAMES
 
 FILES = {
     "book.md": "".join(f"# Part {n}\n\n{'alpha ' * 60}{n}\n" for n in range(6)),
@@ -38,7 +38,7 @@ def corpus(corpus_of, monkeypatch):
 def test_the_funnel(corpus):
     """Every stage in order, with what it left and how long it took."""
     found = corpus.search("alpha", limit=4, exclude_archived=False, explain=True)
-    assert [step.stage for step in found.funnel] == ["fused", *STAGES]
+    assert [step.stage for step in found.funnel] == ["fused", *STAGE_NAMES]
     left = {step.stage: step.left for step in found.funnel}
     assert list(left.values()) == sorted(left.values(), reverse=True)
     assert (left["fused"], left["limit"]) == (found.stats["original_count"], 4)
@@ -57,7 +57,7 @@ def test_places_lead_from_the_fusion_to_where_a_result_is(corpus, more):
     found = corpus.search(
         "alpha", limit=50, exclude_archived=False, explain=True, **more
     )
-    order = ["fused", *STAGES]
+    order = ["fused", *STAGE_NAMES]
     assert len(found.results) >= 4
     for number, result in enumerate(found.results, start=1):
         stages, places = list(result.places), list(result.places.values())

@@ -7,7 +7,8 @@ import pytest
 
 from support.corpora import RANKS_ALONE, open_corpus, write_files
 from tamis.models.hashing import HashingEmbedder
-from tamis.search.extras.recency import recency
+from tamis.search.extras.recency import age_factor
+from tamis.settings import SearchSettings
 
 # --- Stages ------------------------------------------------------------------------------------
 
@@ -228,12 +229,9 @@ def test_recent_documents_rise(tmp_path, stopped, profile, order):
         found = corpus.search("grass")
         assert [result.path[0] for result in found.results] == list(order)
         for result in found.results:
-            expected = recency(
-                profile,
-                0.5,
-                NOW - {"a": 400, "b": 20, "c": 2}[result.path[0]] * DAY,
-                NOW,
-            )
+            days = {"a": 400, "b": 20, "c": 2}[result.path[0]]
+            aged = age_factor(days, SearchSettings(recency_profile=profile))
+            expected = 1.0 if profile == "off" else aged
             assert result.boosts.get("recency", 1.0) == expected
             assert [result.score for result in found.results] == sorted(
                 (result.score for result in found.results), reverse=True

@@ -14,16 +14,19 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
+from support.stages import lookups
 from tamis.corpus import Corpus
 from tamis.errors import ModelFault, UsageError
 from tamis.model import Candidate, Evidence, Passage
 from tamis.models.rerankers import OVERLAP, WINDOW, CrossEncoder
 from tamis.search.calibrate import logistic
-from tamis.search.extras.rerank import Watched, no_reranker, reranked
-from tamis.search.question import Means, Question
+from tamis.search.extras.rerank import rerank as rerank_stage
+from tamis.search.question import Question
+from tamis.search.stages import Clock as SearchClock
 from tamis.search.stages import run_stages
 from tamis.settings import SearchSettings
 from tamis.text.words import text_hash
+from tamis.weights import Weights
 
 # --- The stage ---------------------------------------------------------------------------------
 
@@ -65,7 +68,13 @@ def stage(
     rerank_top_n: int = 10,
     rerank_budget_ms: int = 150,
 ) -> list[Candidate]:
-    return reranked(candidates, "question", rerank_top_n, rerank_budget_ms, rerank)
+    question = Question(
+        "question",
+        rerank=True,
+        settings=SearchSettings(rerank_top_n=rerank_top_n),
+        weights=Weights(rerank_budget_ms=rerank_budget_ms),
+    )
+    return list(rerank_stage(candidates, question, lookups(rerank=rerank)))
 
 
 @pytest.mark.rows("R002-065", "R002-068", "C51", "C52")
@@ -105,7 +114,7 @@ def test_more_may_be_reranked_than_there_are(most):
 @pytest.mark.rows("R002-073")
 def test_nothing_to_rerank():
     """Then no model is asked."""
-    assert stage([], no_reranker) == []
+    assert stage([], None) == []
 
 
 def test_ties_keep_the_fused_order():
@@ -168,9 +177,8 @@ def test_the_text_that_is_read_is_the_embedders():
 @pytest.mark.parametrize(("given", "reached"), [(6, 6), (5, 5), (2, 2), (1, 0), (0, 0)])
 def test_a_single_score_orders_nothing(given, reached):
     """If not even two fit, the fused order stays as it is, scores and all."""
-    watched = Watched(listed(*range(given)))
-    found = stage(FUSED, watched)
-    assert (watched.done, watched.of) == (reached, 6)
+    found = stage(FUSED, listed(*range(given)))
+    assert sum(each.score_source == "rerank" for each in found) == reached
     if reached:
         assert names(found) == names(FUSED[:given][::-1] + FUSED[given:])
     else:
@@ -178,7 +186,7 @@ def test_a_single_score_orders_nothing(given, reached):
 
 
 def test_a_candidate_alone_is_scored():
-    found = stage(FUSED[:1], Watched(listed(0.0)))
+    found = stage(FUSED[:1], listed(0.0))
     assert [(each.score, each.score_source) for each in found] == [(0.5, "rerank")]
 
 
@@ -199,7 +207,7 @@ def test_invariants_of_the_stage(fused, scores, most):
         for at, score in enumerate(sorted(fused, reverse=True))
     ]
     kept = scores[: min(most, len(rows))]
-    found = stage(rows, Watched(lambda q, p, s: kept), rerank_top_n=most)
+    found = stage(rows, lambda q, p, s: kept, rerank_top_n=most)
     usable = len(kept) if len(kept) >= min(2, most, len(rows)) else 0
     worth = [-math.inf if math.isnan(score) else score for score in kept[:usable]]
     order = sorted(range(usable), key=lambda at: (-worth[at], at)) + list(
@@ -225,22 +233,20 @@ def test_asking_for_it_without_a_model_is_a_fault():
     """Never a silent skip."""
     question = Question("x", rerank=True)
     with pytest.raises(UsageError, match="no reranker"):
-        run_stages(
-            FUSED, question, Means(lambda _: np.zeros((0, 0), np.float32)), {}, {}
-        )
+        run_stages(FUSED, question, lookups(), SearchClock())
 
 
 @pytest.mark.rows("C53", "R002-069", "R002-075")
 def test_it_can_be_left_out_by_name():
     """Off by default, and each stage can be left out."""
-    means = Means(lambda _: np.zeros((0, 0), np.float32))
     assert not Question("x").rerank
     assert not SearchSettings().rerank_enabled
     for question in (
         Question("x"),
         Question("x", rerank=True, without=frozenset({"rerank"})),
     ):
-        assert names(run_stages(FUSED, question, means, {}, {})) == "abcde"
+        trace = run_stages(FUSED, question, lookups(), SearchClock())
+        assert names(trace["limit"]) == "abcde"
 
 
 # --- Through a corpus -----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from support.corpora import open_corpus, test_settings, write_files
 from support.scripted import Noise
 from tamis.corpus import Corpus
 from tamis.model import Found
-from tamis.search.stages import STAGES
+from tamis.search.question import STAGE_NAMES
 from tamis.settings import PRESETS, SearchSettings
 from tamis.weights import Weights
 
@@ -263,7 +263,7 @@ def check_scores(found: Found, question: dict[str, Any]) -> None:
 def check_funnel(found: Found, question: dict[str, Any]) -> None:
     """Counts never rise, and nothing is lost between the last stage that drops and the limit."""
     left = {step.stage: step.left for step in found.funnel}
-    assert list(left) == ["fused", *STAGES]
+    assert list(left) == ["fused", *STAGE_NAMES]
     assert all(after <= before for before, after in pairwise(left.values()))
     assert (
         len(found.results) == left["limit"] == min(question["limit"], left["parents"])

@@ -50,7 +50,7 @@ EVERYTHING_ON = {
 
 def preset(name: str) -> dict[str, Any]:
     """As everybody has it: the settings of the tests would keep near texts."""
-    near = PRESETS[name].ngram_dedup_enabled
+    near = PRESETS[name].search.ngram_dedup_enabled
     return {**SMALL_CHUNKS, "search__preset": name, "search__ngram_dedup_enabled": near}
 
 

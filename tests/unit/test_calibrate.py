@@ -8,12 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.stages import lookups
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.calibrate import COVERED, Logistic, calibrated, grounds, logistic
+from tamis.search.calibrate import COVERED, Logistic, calibrate, logistic
+from tamis.search.question import Question
 from tamis.text.words import text_hash
+from tamis.weights import Weights
 
 RELATED = Logistic(0.7, 40.0)
 ANY = settings(deadline=None, derandomize=True)
+
+
+def calibrated(candidates, coverage, related, reach=50):
+    found = lookups(coverage=lambda _: coverage, related=related)
+    question = Question("x", weights=Weights(candidate_depth=reach))
+    return calibrate(candidates, question, found)
+
+
+def grounds(candidate, coverage, related):
+    """The score of a candidate whose share is 1."""
+    (found,) = calibrated([replace(candidate, score=1.0)], [coverage], related)
+    return found.score
 
 
 def candidate(

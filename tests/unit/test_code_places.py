@@ -2,9 +2,9 @@
 
 import pytest
 
+from support.stages import staged
 from tamis.model import Candidate, Passage
-from tamis.search.boosts import CodePlaces, stands_aside
-from tamis.weights import Weights
+from tamis.search.boosts import aside, file_name, is_test_or_vendored
 
 
 def candidate(path: str, chunk_type: str = "definitions") -> Candidate:
@@ -13,8 +13,9 @@ def candidate(path: str, chunk_type: str = "definitions") -> Candidate:
     )
 
 
-def places(text: str, **weights: float) -> CodePlaces:
-    return CodePlaces.of(text, Weights(**weights))
+def factor(stage, found: Candidate, text: str, **weights: float) -> float:
+    (changed,) = staged(stage, [found], text, **weights)
+    return changed.raw_score
 
 
 @pytest.mark.parametrize(
@@ -25,8 +26,8 @@ def places(text: str, **weights: float) -> CodePlaces:
         "a/__tests__/b.tsx", "Tests/ApiTests.swift", "node_modules/x/index.js", "samples/one.kt",
     ],
 )  # fmt: skip
-def test_what_stands_aside(path):
-    assert stands_aside(path)
+def test_what_is_test_or_vendored(path):
+    assert is_test_or_vendored(path)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_what_stands_aside(path):
      "pkg/protest.py", "tested.rs", "exampled/a.py"],
 )  # fmt: skip
 def test_what_does_not(path):
-    assert not stands_aside(path)
+    assert not is_test_or_vendored(path)
 
 
 def test_tests_count_less_unless_they_are_asked_for():
@@ -43,21 +44,16 @@ def test_tests_count_less_unless_they_are_asked_for():
         candidate("tests/test_api.py"),
         candidate("tests/README.md", "documentation"),
     )
-    assert (
-        places("how are retries limited", test_code_penalty=0.5).aside_factor(code)
-        == 0.5
-    )
-    assert (
-        places("how are retries limited", test_code_penalty=0.5).aside_factor(prose)
-        == 1.0
-    )
+    text = "how are retries limited"
+    assert factor(aside, code, text, test_code_penalty=0.5) == 0.5
+    assert factor(aside, prose, text, test_code_penalty=0.5) == 1.0
     for asked in (
         "tests of the retries",
         "an example of a session",
         "how is it tested",
         "mocks",
     ):
-        assert places(asked, test_code_penalty=0.5).aside_factor(code) == 1.0, asked
+        assert factor(aside, code, asked, test_code_penalty=0.5) == 1.0, asked
 
 
 @pytest.mark.parametrize(
@@ -79,6 +75,5 @@ def test_tests_count_less_unless_they_are_asked_for():
 )
 def test_a_file_whose_whole_name_is_in_the_question(path, text, named):
     kind = "documentation" if path.endswith(".md") else "definitions"
-    assert places(text, path_boost=1.5).name_factor(candidate(path, kind)) == (
-        1.5 if named else 1.0
-    )
+    found = factor(file_name, candidate(path, kind), text, path_boost=1.5)
+    assert found == (1.5 if named else 1.0)

@@ -7,11 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.stages import staged
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boosts import coherent, saturated
+from tamis.search.boosts import coherence, saturation
 from tamis.text.words import text_hash
 
 ANY = settings(deadline=None, derandomize=True)
+
+
+def coherent(candidates, share, reach=50):
+    return staged(coherence, candidates, coherence=share, candidate_depth=reach)
+
+
+def saturated(candidates, factor):
+    return staged(saturation, candidates, saturation=factor)
 
 
 def candidate(path: str, ordinal: int, raw: float, rank: int = 1) -> Candidate:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.stages import lookups
 from tamis.model import Candidate, Passage
-from tamis.search.extras.diversity import diversified, mmr_order, same_meaning
-from tamis.search.question import Means, Question
-from tamis.search.stages import STAGES
+from tamis.search.extras.diversity import mmr, mmr_order, nearest_kept
+from tamis.search.question import Question
+from tamis.search.stages import Clock, run_stages
 from tamis.settings import SearchSettings
 from tamis.text.words import text_hash
 
@@ -55,8 +56,8 @@ def cosine(one, two):
 @pytest.mark.rows("R002-095", "C40")
 def test_greedy_against_what_is_kept():
     """30 degrees are 0.87, 40 are 0.77. The third is near the second, which is not kept."""
-    assert same_meaning(at_angles(0, 30, 60, 90, 61), 0.85) == [0, 0, 2, 2, 2]
-    assert same_meaning(at_angles(0, 40, 80), 0.85) == [0, 1, 2]
+    assert nearest_kept(at_angles(0, 30, 60, 90, 61), 0.85) == [0, 0, 2, 2, 2]
+    assert nearest_kept(at_angles(0, 40, 80), 0.85) == [0, 1, 2]
 
 
 @pytest.mark.rows("C40", "R002-096")
@@ -64,17 +65,17 @@ def test_at_the_threshold_counts():
     """`>=`, and 0.85 unless somebody says otherwise (0.80 was the earlier word)."""
     assert SearchSettings().dedup_similarity_threshold == 0.85
     exact = np.array([[1, 0], [0.6, 0.8], [0.8, 0.6]], np.float64)
-    assert same_meaning(exact, 0.8) == [0, 1, 0]
-    assert same_meaning(exact, 0.81) == [0, 1, 1]
+    assert nearest_kept(exact, 0.8) == [0, 1, 0]
+    assert nearest_kept(exact, 0.81) == [0, 1, 1]
     same = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]], np.float32)
-    assert same_meaning(same, 1.0) == [0, 0]
+    assert nearest_kept(same, 1.0) == [0, 0]
 
 
 @pytest.mark.rows("R002-095")
 def test_without_a_vector_it_stays():
     """No model (rows of width 0), or nothing to embed (zeros)."""
-    assert same_meaning(np.zeros((3, 0), np.float32), 0.85) == [0, 1, 2]
-    assert same_meaning(
+    assert nearest_kept(np.zeros((3, 0), np.float32), 0.85) == [0, 1, 2]
+    assert nearest_kept(
         np.array([[0, 0], [1, 0], [0, 0], [1, 0]], np.float32), 0.0
     ) == [0, 1, 2, 1]
 
@@ -96,7 +97,7 @@ def test_same_meaning_against_the_naive_way(vectors, threshold):
         expected.append(next(near, at))
         kept += [at] if expected[-1] == at and any(vector) else []
     assert (
-        same_meaning(np.array(vectors, np.float32).reshape(-1, 3), threshold)
+        nearest_kept(np.array(vectors, np.float32).reshape(-1, 3), threshold)
         == expected
     )
 
@@ -118,8 +119,8 @@ def test_a_decision_does_not_depend_on_the_rows_beside():
         far -= (
             (far @ pair[1])[:, None] * pair[1] / float(pair[1] @ pair[1])
         )  # at right angles to the second
-        alone = same_meaning(pair, threshold)[1]
-        beside = same_meaning(
+        alone = nearest_kept(pair, threshold)[1]
+        beside = nearest_kept(
             np.vstack([pair[:1], far - 2 * pair[1], pair[1:]]), threshold
         )[-1]
         assert (alone == 0) == (beside == 0)
@@ -234,7 +235,7 @@ def test_more_diverse_than_a_threshold():
             cosine(vectors[a], vectors[b]) for a in order for b in order if a != b
         )
 
-    kept = [at for at, best in enumerate(same_meaning(vectors, 0.85)) if at == best][:3]
+    kept = [at for at, best in enumerate(nearest_kept(vectors, 0.85)) if at == best][:3]
     assert spread(mmr_order(scores, vectors, 0.5)[:3]) < spread(kept)
 
 
@@ -243,7 +244,10 @@ def test_scores_fall_and_raw_scores_stay():
     """A passage that rises is not called a better match; one after it is called no better than
     it."""
     rows = [candidate(at, score) for at, score in enumerate((1.0, 0.9, 0.4, 0.2, 0.1))]
-    found = diversified(rows, np.vstack([at_angles(0, 10, 90, 180)]), 0.5)
+    vectors = np.vstack([at_angles(0, 10, 90, 180), np.zeros((1, 2), np.float32)])
+    directions = lookups(lambda some: vectors)
+    question = Question("x", mmr=True, settings=SearchSettings(mmr_lambda=0.5))
+    found = mmr(rows, question, directions)
     assert [each.passage.path for each in found] == [
         "f0.md",
         "f2.md",
@@ -265,27 +269,24 @@ ON = SearchSettings(dedup_enabled=True, mmr_enabled=True)
 @pytest.mark.rows("R002-145", "C63")
 def test_mmr_takes_the_place_of_same_meaning():
     rows = [candidate(at, 1 - at / 10) for at in range(3)]
-    means = Means(lambda some: at_angles(0, 1, 90)[: len(some)])
-    for mmr, left, order in ((False, 2, [0, 2]), (True, 3, [0, 2, 1])):
-        ask = Question("x", settings=replace(ON, mmr_lambda=0.5), mmr=mmr)
-        kept = STAGES["same meaning"](rows, ask, means)
-        assert len(kept) == left
-        assert [
-            int(each.passage.path[1]) for each in STAGES["mmr"](kept, ask, means)
-        ] == order
+    directions = lookups(lambda some: at_angles(0, 1, 90)[: len(some)])
+    for is_asked, left, order in ((False, 2, [0, 2]), (True, 3, [0, 2, 1])):
+        settings = replace(ON, mmr_lambda=0.5, ngram_dedup_enabled=False)
+        ask = Question("x", settings=settings, mmr=is_asked)
+        trace = run_stages(rows, ask, directions, Clock())
+        assert len(trace["same meaning"]) == left
+        assert [int(each.passage.path[1]) for each in trace["mmr"]] == order
 
 
 @pytest.mark.parametrize("name", ["same meaning", "mmr"])
 def test_without_a_model_nothing_happens(name):
     rows = [candidate(at, 1 - at / 10) for at in range(3)]
     for some in (rows, []):
-        means = Means(lambda candidates: np.zeros((len(candidates), 0), np.float32))
-        assert (
-            list(
-                STAGES[name](some, Question("x", settings=ON, mmr=name == "mmr"), means)
-            )
-            == some
-        )
+        settings = replace(ON, ngram_dedup_enabled=False)
+        ask = Question("x", settings=settings, mmr=name == "mmr")
+        trace = run_stages(some, ask, lookups(), Clock())
+        assert list(trace[name]) == list(trace["near text"])
+        assert len(trace[name]) == len(some)
 
 
 @pytest.mark.parametrize(("limit", "asked"), [(5, 50), (12, 50), (13, 52), (100, 300)])
@@ -298,9 +299,8 @@ def test_mmr_looks_at_a_bounded_number(limit, asked):
         sizes.append(len(some))
         return np.tile(at_angles(0, 90), (150, 1))[: len(some)]
 
-    found = STAGES["mmr"](
-        rows, Question("x", limit=limit, settings=ON, mmr=True), Means(vectors)
-    )
+    question = Question("x", limit=limit, settings=ON, mmr=True)
+    found = mmr(rows, question, lookups(vectors))
     assert sizes == [asked]
     assert [each.passage.path for each in found[asked:]] == [
         each.passage.path for each in rows[asked:]

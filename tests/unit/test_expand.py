@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.index.protocol import Concept
-from tamis.search.extras.expansion import Expansion, expanded, weighted
-from tamis.settings import SearchSettings
+from tamis.search.extras.expansion import expansion, weighted
 from tamis.text.words import STOP_WORDS, concepts, words
+from tamis.weights import Weights
 
 
 def as_printed(text: str) -> set[str]:
@@ -68,9 +68,11 @@ def near(*found: tuple[str, float]):
     return nearest, asked
 
 
-def chosen(text: str, *found: tuple[str, float], **usual: object) -> tuple[str, ...]:
+def chosen(
+    text: str, *found: tuple[str, float], **usual: object
+) -> tuple[str, ...] | None:
     flags = {f"query_expansion_{name}": value for name, value in usual.items()}
-    return expanded(text, SearchSettings(**flags), near(*found)[0]).terms
+    return expansion(text, Weights(**flags), near(*found)[0])
 
 
 @pytest.mark.rows("R002-023", "R002-024", "R002-032", "R002-035", "R002-036")
@@ -106,17 +108,15 @@ def test_a_term_that_says_nothing_new_is_passed_over():
 def test_more_terms_are_asked_for_while_the_near_ones_say_nothing_new():
     many = [(f"retry{'-retry' * n}", 0.9) for n in range(100)]
     nearest, asked = near(*many, ("backoff", 0.8))
-    assert expanded("retry", SearchSettings(), nearest) == Expansion(("backoff",))
+    assert expansion("retry", Weights(), nearest) == ("backoff",)
     assert len(asked) > 1
     nearest, asked = near(*many[:50], *(("far", 0.1),) * 500)
-    assert expanded("retry", SearchSettings(), nearest) == Expansion()
+    assert expansion("retry", Weights(), nearest) == ()
     assert len(asked) == 2, "what is too far away is no reason to go deeper"
 
 
 def test_without_a_vocabulary_there_is_no_expansion():
-    assert expanded("auth", SearchSettings(), lambda depth: None) == Expansion(
-        (), unready=True
-    )
+    assert expansion("auth", Weights(), lambda depth: None) is None
 
 
 @pytest.mark.rows("R002-033", "C49")

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from support.stages import staged
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boosts import Names, pointed, with_named
-from tamis.search.fuse import Sources
+from tamis.search.boosts import Names, named, trust_in_code
+from tamis.search.fuse import Trust
 
-WORTH = Sources(adaptive=True, worth={"code": 0.6})
+USUAL = Trust(adaptive=True, lanes={"code": 0.6})
 
 
 def passage(path: str, *names: str) -> Passage:
@@ -65,21 +66,23 @@ def test_the_code_lane_is_worth_less_where_a_name_points_nowhere(
     documents, worth, name
 ):
     """None defines it, or many do; what it is called on may be an instance."""
-    found = pointed(WORTH, defining(documents), f"why is {name} negative")
-    assert found.worth["code"] == pytest.approx(worth)
+    found = trust_in_code(USUAL, defining(documents), f"why is {name} negative")
+    assert found.lanes["code"] == pytest.approx(worth)
 
 
 @pytest.mark.parametrize("text", ["Shape.area", "Shape.area Shape.edge", "area"])
 def test_where_there_is_nothing_but_names_they_are_what_is_asked(text):
-    assert pointed(WORTH, defining(0), text) is WORTH
+    assert trust_in_code(USUAL, defining(0), text) is USUAL
 
 
 def test_what_the_code_lane_is_worth_can_be_left_as_it_is():
-    fixed = replace(WORTH, adaptive=False)
-    assert pointed(fixed, defining(0), "why is Shape.area negative") is fixed
+    fixed = replace(USUAL, adaptive=False)
+    assert trust_in_code(fixed, defining(0), "why is Shape.area negative") is fixed
     assert (
-        pointed(WORTH, {"words": defining(0)["code"]}, "why is Shape.area negative")
-        is WORTH
+        trust_in_code(
+            USUAL, {"words": defining(0)["code"]}, "why is Shape.area negative"
+        )
+        is USUAL
     )
 
 
@@ -88,14 +91,14 @@ def test_asking_the_code_lane_for_more_changes_nothing():
     deep = [(passage(f"uses{number}.py"), 3.0) for number in range(50)] + defining(3)[
         "code"
     ]
-    assert pointed(WORTH, {"code": deep}, "why is Shape.area negative").worth[
+    assert trust_in_code(USUAL, {"code": deep}, "why is Shape.area negative").lanes[
         "code"
     ] == pytest.approx(0.2)
 
 
 def factors(candidates, text, reach=50):
-    named = with_named(candidates, text, 3.0, reach)
-    return {each.passage.path: dict(each.boosts).get("named", 1.0) for each in named}
+    found = staged(named, candidates, text, named_boost=3.0, candidate_depth=reach)
+    return {each.passage.path: dict(each.boosts).get("named", 1.0) for each in found}
 
 
 def test_in_a_sentence_the_documents_of_a_name_share_its_boost():
@@ -127,4 +130,4 @@ def test_a_name_alone_counts_in_full_for_all_that_have_it():
         candidate("c.py", "main"),
     ]
     assert factors(candidates, "edge") == {"a.py": 3.0, "b.py": 3.0, "c.py": 1.0}
-    assert with_named(candidates, "how long is it", 3.0) is candidates
+    assert staged(named, candidates, "how long is it") is candidates

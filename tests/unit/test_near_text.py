@@ -163,17 +163,17 @@ def test_what_is_dropped_goes_along_in_the_order_of_rank():
     rows = [candidate(number, f"text {number}") for number in range(6)]
     once = collapsed(rows, [0, 1, 0, 1, 4, 0])
     assert [each.passage.path for each in once] == ["f0.md", "f1.md", "f4.md"]
-    assert [[other.passage.path for other in each.also] for each in once] == [
+    assert [[other.passage.path for other in each.duplicates] for each in once] == [
         ["f2.md", "f5.md"],
         ["f3.md"],
         [],
     ]
     (twice, alone) = collapsed(once, [0, 0, 2])
-    assert [other.passage.path for other in twice.also] == [
+    assert [other.passage.path for other in twice.duplicates] == [
         "f1.md",
         "f2.md",
         "f3.md",
         "f5.md",
     ]
-    assert all(other.also == () for other in twice.also)
+    assert all(other.duplicates == () for other in twice.duplicates)
     assert alone is rows[4]

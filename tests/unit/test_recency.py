@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.search.extras.recency import code_tier, docs_tier, most_for_recency, recency
+from support.stages import lookups
+from tamis.model import Candidate, Passage
+from tamis.search.extras.recency import (
+    code_tier,
+    docs_tier,
+    largest_factor,
+)
 from tamis.search.question import Question
+from tamis.search.retrieve import largest_boost
+from tamis.search.stages import Clock, run_stages
 from tamis.settings import SearchSettings
 from tamis.weights import Weights
 
@@ -16,6 +24,19 @@ NOW = 1_790_000_000.0
 DAY = 86_400.0
 SECOND = 1 / DAY
 PROFILES = st.sampled_from(["docs", "code", "off"])
+
+
+def settings_of(profile: str, bias: float) -> SearchSettings:
+    return SearchSettings(recency_profile=profile, recency_bias=bias)
+
+
+def recency(profile: str, bias: float, modified: float, now: float) -> float:
+    """The factor that the stage gives to a document."""
+    passage = Passage("a.md", 0, "", b"", "", 1, 1, "documentation", None, modified, ())
+    question = Question("x", now=now, settings=settings_of(profile, bias))
+    candidates = [Candidate(passage, 1.0, 1.0, ())]
+    (found,) = run_stages(candidates, question, lookups(), Clock())["recency"]
+    return found.raw_score
 
 
 @pytest.mark.rows("R002-019", "C29")
@@ -88,7 +109,7 @@ def test_older_is_never_worth_more(profile, bias, one, two):
     if one > two:
         young, old = (recency(profile, bias, time, NOW) for time in (one, two))
         assert young >= old
-    assert 0.0 <= old <= young <= most_for_recency(profile, bias)
+    assert 0.0 <= old <= young <= largest_factor(settings_of(profile, bias))
 
 
 def test_the_same_question_a_moment_later_has_the_same_scores():
@@ -105,5 +126,6 @@ def test_without_a_time_age_does_not_count():
         settings=SearchSettings(recency_profile="code"),
         weights=Weights(path_boost=1.0),
     )
-    assert ask.recency_factor(None) == 1.0
-    assert (ask.largest_factor, replace(ask, now=NOW).largest_factor) == (1.0, 1.5)
+    assert (ask.counts_age, largest_boost(ask)) == (False, 1.0)
+    now = replace(ask, now=NOW)
+    assert (now.counts_age, largest_boost(now)) == (True, 1.5)

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.stages import lookups, staged
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boosts import ArchivePenalty
-from tamis.search.dedup import above_threshold, limited_per_document, without_same_text
-from tamis.search.extras.adaptive import type_weights
-from tamis.search.fuse import Sources, balanced, fuse, standings
-from tamis.search.pipeline import active_lanes, first_depth
-from tamis.search.question import Means, Question
-from tamis.search.stages import STAGES, run_stages
+from tamis.search.boosts import archive, archive_factor
+from tamis.search.dedup import per_document, same_text, threshold
+from tamis.search.fuse import Trust, fuse, standings, trust_in_words
+from tamis.search.pipeline import lane_weights
+from tamis.search.question import STAGE_NAMES, Question
+from tamis.search.retrieve import first_depth, largest_boost
+from tamis.search.stages import Clock, run_stages
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text.words import text_hash
 from tamis.weights import Weights
@@ -28,7 +29,6 @@ LAW = settings(
 )  # a noisy machine is no fault
 
 BOTH = {"meaning": 1.0, "words": 1.0}
-MEANS = Means(lambda found: np.zeros((len(found), 0), np.float32))
 
 
 def passage(path: str, ordinal: int = 0, content: str = "") -> Passage:
@@ -172,7 +172,7 @@ def test_scores_that_hardly_differ_are_not_pulled_apart():
 @pytest.mark.rows("C25", "C28")
 def test_fusion_with_standings_by_hand():
     """Weight x worth x standing / (k + rank)."""
-    sources = Sources(by_score=True, worth={"words": 0.5})
+    sources = Trust(by_score=True, lanes={"words": 0.5})
     rankings = {
         "meaning": scored(0.9, 0.8, 0.5),
         "words": [(passage("001"), 8.0), (passage("000"), 2.0)],
@@ -196,7 +196,7 @@ def test_fusion_with_standings_by_hand():
 def test_a_link_vouches_as_far_as_it_got_whatever_the_lane_is_worth():
     """The graph's factor."""
     rankings = {"links": scored(1.4, 0.5)}
-    sources = Sources(by_score=True, worth={"links": 1.2})
+    sources = Trust(by_score=True, lanes={"links": 1.2})
     assert [
         each.evidence[0].confidence
         for each in fuse(rankings, {"links": 1.0}, 60, sources)
@@ -238,7 +238,7 @@ def test_a_standing_never_rises_and_deeper_lists_change_nothing(scores, lane):
 
 # --- What the words lane is worth ----------------------------------------------------------
 
-ADAPTIVE = Sources(adaptive=True, worth={"words": 0.8, "code": 0.67})
+ADAPTIVE = Trust(adaptive=True, lanes={"words": 0.8, "code": 0.67})
 
 
 def named(**scores: float) -> list[tuple[Passage, float]]:
@@ -248,10 +248,10 @@ def named(**scores: float) -> list[tuple[Passage, float]]:
 def worth_of_words(
     words: list[tuple[Passage, float]], meaning: list[tuple[Passage, float]]
 ) -> float:
-    found = balanced(ADAPTIVE, {"words": words, "meaning": meaning})
-    assert found.worth["code"] == 0.67
-    assert replace(found, worth={}) == replace(ADAPTIVE, worth={})
-    return found.worth["words"]
+    found = trust_in_words(ADAPTIVE, {"words": words, "meaning": meaning})
+    assert found.lanes["code"] == 0.67
+    assert replace(found, lanes={}) == replace(ADAPTIVE, lanes={})
+    return found.lanes["words"]
 
 
 @pytest.mark.rows("C28")
@@ -294,12 +294,12 @@ def test_the_words_lane_is_never_worth_more_than_twice():
         "meaning": [(passage("000"), 0.9), *named(y=0.3)],
     }
     assert 0.8 * math.exp(1.6 * 0.6 + 0.4) > 2.0
-    assert balanced(ADAPTIVE, rankings).worth["words"] == 2.0
-    told = replace(ADAPTIVE, worth={"words": 3.0})
-    assert balanced(told, rankings).worth["words"] == 3.0
-    assert balanced(Sources(adaptive=True), rankings).worth["words"] == 2.0
+    assert trust_in_words(ADAPTIVE, rankings).lanes["words"] == 2.0
+    told = replace(ADAPTIVE, lanes={"words": 3.0})
+    assert trust_in_words(told, rankings).lanes["words"] == 3.0
+    assert trust_in_words(Trust(adaptive=True), rankings).lanes["words"] == 2.0
     poor = {"words": scored(*[10.0] * 12), "meaning": named(x=0.9, y=0.3)}
-    assert balanced(told, poor).worth["words"] == pytest.approx(
+    assert trust_in_words(told, poor).lanes["words"] == pytest.approx(
         3 * math.exp(-0.64 - 0.4)
     )
 
@@ -324,14 +324,17 @@ def test_the_words_lane_is_never_worth_more_than_twice():
     ],
 )
 def test_without_both_lanes_there_is_nothing_to_balance(rankings):
-    assert balanced(ADAPTIVE, rankings) is ADAPTIVE
+    assert trust_in_words(ADAPTIVE, rankings) is ADAPTIVE
 
 
 def test_balancing_can_be_turned_off():
     fixed = replace(ADAPTIVE, adaptive=False)
-    assert balanced(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)}) is fixed
-    assert Sources.of(Weights(adaptive_trust=False)).adaptive is False
-    assert Sources.of(Weights()) == Sources(
+    assert (
+        trust_in_words(fixed, {"words": scored(9.0), "meaning": scored(0.9, 0.2)})
+        is fixed
+    )
+    assert Trust.of(Weights(adaptive_trust=False)).adaptive is False
+    assert Trust.of(Weights()) == Trust(
         True, True, {"words": 0.72, "code": 0.67, "links": 1.0}, 1.0, 0.75
     )
 
@@ -353,8 +356,8 @@ def test_what_the_words_are_worth_does_not_depend_on_the_depth(words, cosines, d
         ],
     }
     shallow = {lane: ranking[:50] for lane, ranking in deep.items()}
-    assert balanced(ADAPTIVE, shallow) == balanced(ADAPTIVE, deep)
-    assert 0 < balanced(ADAPTIVE, deep).worth["words"] <= 2.0
+    assert trust_in_words(ADAPTIVE, shallow) == trust_in_words(ADAPTIVE, deep)
+    assert 0 < trust_in_words(ADAPTIVE, deep).lanes["words"] <= 2.0
 
 
 PATHS = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=10)
@@ -407,12 +410,14 @@ SCORED = [
 )
 def test_threshold(least, kept):
     """At least the score, and maybe nothing."""
-    assert order(above_threshold(SCORED, least)) == list(kept)
+    assert order(threshold(SCORED, Question("x", min_score=least), lookups())) == list(
+        kept
+    )
 
 
 @pytest.mark.rows("R002-138")
 def test_threshold_of_nothing():
-    assert above_threshold([], 0.5) == []
+    assert threshold([], Question("x", min_score=0.5), lookups()) == []
 
 
 # --- Same text ---------------------------------------------------------------------------
@@ -428,8 +433,8 @@ def test_the_best_of_equal_texts_stays():
         candidate("d", 0.6, content="Same text"),
         candidate("e", 0.5, content="same text"),
     ]
-    assert order(without_same_text(candidates)) == ["a", "b", "d"]
-    assert without_same_text([]) == []
+    assert order(staged(same_text, candidates)) == ["a", "b", "d"]
+    assert staged(same_text, []) == []
 
 
 @pytest.mark.rows("C73")
@@ -446,12 +451,16 @@ def test_same_text_against_the_naive_way(rows):
         for at, (text, _) in enumerate(rows)
         if text not in [other for other, _ in rows[:at]]
     ]
-    assert order(without_same_text(candidates)) == [f"p{at}" for at in naive]
+    assert order(staged(same_text, candidates)) == [f"p{at}" for at in naive]
 
 
 # --- Per document --------------------------------------------------------------------------
 
 CROWD = [candidate(path, 1.0 - at / 10, at) for at, path in enumerate("aabacb")]
+
+
+def best_of_each(most: int) -> list[Candidate]:
+    return list(per_document(CROWD, Question("x", max_chunks_per_doc=most), lookups()))
 
 
 @pytest.mark.rows("R000-021", "R002-099", "R002-103", "R002-104", "C41")
@@ -468,16 +477,18 @@ CROWD = [candidate(path, 1.0 - at / 10, at) for at, path in enumerate("aabacb")]
 )
 def test_per_document(most, kept):
     """The highest of each document; 0 is no limit."""
-    assert "".join(order(limited_per_document(CROWD, most))) == kept
+    assert "".join(order(best_of_each(most))) == kept
 
 
 @pytest.mark.rows("R002-099")
 def test_per_document_keeps_the_highest():
-    kept = limited_per_document(CROWD, 1)
+    kept = best_of_each(1)
     assert [each.passage.ordinal for each in kept] == [0, 2, 4]
 
 
 # --- Archive ---------------------------------------------------------------------------------
+
+ARCHIVE = archive_factor(ArchiveSettings(), Weights())
 
 
 @pytest.mark.rows("R001-035", "R001-047", "R001-048", "R001-054", "C24")
@@ -497,17 +508,14 @@ def test_per_document_keeps_the_highest():
 )
 def test_one_penalty_and_the_smallest(path, factor):
     """By path segment and suffix, never both at once."""
-    assert ArchivePenalty.of(ArchiveSettings(), Weights()).factor(path) == factor
+    assert ARCHIVE(path) == factor
 
 
 @pytest.mark.rows("R001-049", "C25")
 def test_the_penalty_changes_the_order_and_says_so():
     """Applied to the fused score, sorted again."""
-    stage, ask = (
-        STAGES["archive"],
-        Question("x", archive=ArchivePenalty.of(ArchiveSettings(), Weights())),
-    )
-    found = stage([candidate("archive/a.md", 0.9), candidate("b.md", 0.6)], ask, MEANS)
+    candidates = [candidate("archive/a.md", 0.9), candidate("b.md", 0.6)]
+    found = archive(candidates, Question("x", archive=ARCHIVE), lookups())
     assert order(list(found)) == ["b.md", "archive/a.md"]
     assert found[1].score == pytest.approx(0.45)
     assert found[1].boosts == (("archive", 0.5),)
@@ -540,8 +548,8 @@ QUESTIONS = st.builds(
     ),
     mmr=st.booleans(),
     now=st.none() | st.sampled_from([0.0, 3e6, 1e9]),
-    archive=st.just(ArchivePenalty.of(ArchiveSettings(), Weights())),
-    without=st.frozensets(st.sampled_from(sorted(STAGES))),
+    archive=st.just(ARCHIVE),
+    without=st.frozensets(st.sampled_from(STAGE_NAMES)),
 )
 ROWS = st.lists(
     st.tuples(
@@ -557,14 +565,16 @@ ROWS = st.lists(
 def assert_nothing_is_counted_twice(fused, results):
     """A passage is a result, or goes along with one, or neither; never both, and never with two."""
     stands = [
-        each.passage.position for result in results for each in (result, *result.also)
+        each.passage.position
+        for result in results
+        for each in (result, *result.duplicates)
     ]
     assert len(stands) == len(set(stands))
     assert set(stands) <= {each.passage.position for each in fused}
 
 
 VECTORS = {"x": (1.0, 0.0), "y": (0.9, 0.4), "z": (0.0, 0.0)}
-by_letters = Means(
+by_letters = lookups(
     lambda rows: np.array([VECTORS[each.passage.content] for each in rows], np.float32)
 )
 
@@ -583,22 +593,23 @@ def test_invariants(meaning, words, question):
         for lane, rows in (("meaning", meaning), ("words", words))
     }
     fused = fuse(rankings, BOTH, 60)
-    funnel = {"fused": len(fused)}
-    spent = {}
-    results = run_stages(fused, question, by_letters, funnel, spent)
+    clock = Clock()
+    trace = run_stages(fused, question, by_letters, clock)
+    funnel = {name: len(left) for name, left in trace.items()}
+    results = trace["limit"]
     scores = [each.score for each in results]
     seven = (
         1 + 7 * question.weights.coherence
     )  # the third to the ninth, none better than the first
-    most = question.largest_factor * seven if "calibrate" in question.without else 1.0
+    most = largest_boost(question) * seven if "calibrate" in question.without else 1.0
     assert all(0.0 <= score <= most for score in scores)
     assert scores == sorted(scores, reverse=True)
     if not question.mmr:
         raw = [each.raw_score for each in results]
         assert raw == sorted(raw, reverse=True)
     assert_nothing_is_counted_twice(fused, results)
-    assert list(funnel) == ["fused", *STAGES]
-    assert list(spent) == list(STAGES)
+    assert list(funnel) == ["fused", *STAGE_NAMES]
+    assert list(clock.milliseconds()) == [*STAGE_NAMES, "stages", "total"]
     assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
     assert {each.passage.position for each in results} <= {
         each.passage.position for each in fused
@@ -634,7 +645,7 @@ def test_invariants(meaning, words, question):
 def test_the_order_of_the_stages():
     """Boosts, calibration, threshold, the same said twice (the cheap stages first), limits,
     parents, cut. (as C46 settled it)"""
-    assert list(STAGES) == [
+    assert list(STAGE_NAMES) == [
         "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
         "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
         "per document", "rerank", "parents", "limit",
@@ -655,11 +666,11 @@ def test_the_order_of_the_stages():
 def test_lanes_that_take_part(semantic, keyword, has_model, lanes):
     settings = SearchSettings(semantic_weight=semantic, keyword_weight=keyword)
     question = Question("plain words", settings=settings)
-    assert active_lanes(question, has_model) == lanes
-    assert active_lanes(replace(question, text="getUser"), has_model) == lanes | {
+    assert lane_weights(question, has_model) == lanes
+    assert lane_weights(replace(question, text="getUser"), has_model) == lanes | {
         "code": 1.0
     }
-    assert active_lanes(replace(question, max_hops=1), has_model) == lanes | {
+    assert lane_weights(replace(question, max_hops=1), has_model) == lanes | {
         "links": 1.0
     }
 
@@ -679,28 +690,25 @@ def test_the_type_of_a_question_weighs_its_lane(text, lane, factor):
     plain = SearchSettings(
         semantic_weight=2, keyword_weight=3, code_search_weight=4, graph_weight=5
     )
-    before = active_lanes(Question(text, max_hops=1, settings=plain), True)
+    before = lane_weights(Question(text, max_hops=1, settings=plain), True)
     assert before.items() <= own.items()
     assert before.keys() >= {"meaning", "words", "links"}
     weighed = replace(plain, adaptive_weights_enabled=True)
-    after = active_lanes(Question(text, max_hops=1, settings=weighed), True)
+    after = lane_weights(Question(text, max_hops=1, settings=weighed), True)
     assert after == before | {lane: before[lane] * factor}
 
 
 @pytest.mark.rows("R002-046")
 def test_a_lane_that_is_off_stays_off():
     weighed = SearchSettings(adaptive_weights_enabled=True, graph_weight=0)
-    assert active_lanes(Question("the guide", max_hops=1, settings=weighed), False) == {
+    assert lane_weights(Question("the guide", max_hops=1, settings=weighed), False) == {
         "words": 1.0
     }
-    assert [dict(type_weights(kind)) for kind in ("factual", "navigational", "exploratory")] == [
-        {"words": 1.5}, {"links": 1.5}, {"meaning": 1.3},
-    ]  # fmt: skip
 
 
 @pytest.mark.rows("X2")
 @pytest.mark.parametrize(("limit", "depth"), [(1, 50), (5, 50), (13, 52), (100, 400)])
 def test_how_deep_at_first(limit, depth):
-    """Four times the limit, and at least as many as a lane's scores need to be judged by
-    (`REACH`)."""
-    assert first_depth(limit) == depth
+    """Four times the limit, and at least as many as configured."""
+    question = Question("x", limit=limit, weights=Weights(candidate_depth=50))
+    assert first_depth(question) == depth

@@ -10,7 +10,6 @@ import pytest
 from support.corpora import write_files
 from tamis.errors import BadSetting
 from tamis.search.extras.synonyms import (
-    NO_SYNONYMS,
     Synonyms,
     WordNet,
     _software,
@@ -23,8 +22,8 @@ from tamis.search.extras.synonyms import (
 INSTALLED = Path("/usr/share/wordnet")
 
 
-def of(chosen: str, root: Path = Path("/"), weight: float = 0.3) -> Synonyms:
-    return Synonyms.of(chosen, weight, root)
+def of(chosen: str, root: Path = Path("/")) -> Synonyms:
+    return Synonyms.of(chosen, root)
 
 
 # --- Tables ------------------------------------------------------------------------------
@@ -49,11 +48,14 @@ def test_synonym_expansion_no_matches():
 
 
 @pytest.mark.rows("R002-064")
-def test_off_is_off():
-    """Optional."""
-    assert of("off") is NO_SYNONYMS
-    assert of("software", weight=0.0) is NO_SYNONYMS
-    assert NO_SYNONYMS.words("auth config db") == ()
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"search__synonyms": "software", "weights__synonym_weight": 0.0}],
+    ids=["off", "without weight"],
+)
+def test_off_is_off(flags, corpus_of):
+    found = corpus_of({"a.md": "the repository"}, model__name="none", **flags)
+    assert found.search("repo").synonyms == ()
 
 
 def test_a_phrase_is_found_by_its_words_and_stands_for_them():

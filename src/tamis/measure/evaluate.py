@@ -25,9 +25,8 @@ from tamis.model import Found
 from tamis.progress import Progress
 from tamis.query.language import parse_filter
 from tamis.request import LONGEST_QUERY, query_text
-from tamis.search.pipeline import active_lanes
-from tamis.search.question import Question
-from tamis.search.stages import STAGES
+from tamis.search.pipeline import lane_weights
+from tamis.search.question import STAGE_NAMES, Question, StageName
 from tamis.settings import USER_FILE_VARIABLE, Settings
 from tamis.weights import Weights
 
@@ -54,7 +53,7 @@ class Way:
 
     name: str
     flags: Mapping[str, Any] = field(default_factory=dict)
-    without: frozenset[str] = frozenset()
+    without: frozenset[StageName] = frozenset()
 
     def settings(self, model: str) -> Settings:
         """Return the settings, with this model unless the way names one."""
@@ -108,18 +107,18 @@ def _values(rest: str, whole: str) -> dict[str, str]:
     return values
 
 
-def _stages(text: str) -> frozenset[str]:
+def _stages(text: str) -> frozenset[StageName]:
     names = frozenset(name.strip() for name in text.split("+") if name.strip())
-    for name in sorted(names - STAGES.keys()):
+    for name in sorted(names.difference(STAGE_NAMES)):
         raise UsageError(
-            f"there is no stage {name!r}", hint=f"stages: {', '.join(STAGES)}"
+            f"there is no stage {name!r}", hint=f"stages: {', '.join(STAGE_NAMES)}"
         )
-    return names
+    return frozenset(name for name in STAGE_NAMES if name in names)
 
 
 def ablations(way: Way, model: str) -> Iterator[Way]:
     """The same way without each stage, then without each lane, in turn; none that changes nothing."""
-    for stage in STAGES:
+    for stage in STAGE_NAMES:
         if stage not in way.without:
             yield Way(f"without {stage}", way.flags, way.without | {stage})
     for lane, off in _LANES_OFF.items():
@@ -138,7 +137,7 @@ def _lanes(way: Way, model: str) -> frozenset[str]:
         "name_of", max_hops=settings.search.max_hops, settings=settings.search
     )
     lanes = frozenset[str](
-        active_lanes(question, float(settings.model.name != NO_MODEL))
+        lane_weights(question, float(settings.model.name != NO_MODEL))
     )
     return lanes if lanes & {"meaning", "words"} else frozenset()
 

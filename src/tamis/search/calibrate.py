@@ -1,27 +1,25 @@
-"""Calibration: a score that means something by itself, whatever the lanes, their weights and k (C50).
+"""Calibration: a score that means something by itself, whatever the lanes, their weights and k.
 
-Ranks cannot say whether anything was found: something is always first. What can is each lane's own
-evidence on an absolute scale: the cosine between question and passage, and how much of the question's
-words, by their rarity, the passage has. Either gives grounds through a logistic curve, and so does
-either alone:
+Ranks cannot say if anything was found: something is always first. Each lane's own evidence can, on an
+absolute scale: the cosine between question and passage, and the share of the question's words, by their
+rarity, that the passage has. Either gives grounds through a logistic curve, and so does either alone:
 
     grounds = 1 - (1 - related(cosine)) · (1 - covered(coverage))
 
-Scores may not rise down the list, so a passage counts as well grounded as the best at or below it (of
-those that are within reach of some lane: the others lift nobody). Its score is that, times
-(1 + share) / 2, where the share is how much of what the lanes could have given it got. The cosines of
-unrelated texts depend on the model, which therefore brings its own curve; how the curves were found is
-in `docs/ranking.md`.
+Scores may not rise down the list, so a passage has the best grounds at or below it (of those within
+reach of some lane). Its score is that, times (1 + share) / 2, where the share is its fused score over
+the highest that the lanes could have given. The cosines of unrelated texts depend on the model, which
+therefore brings its own curve (docs/ranking.md).
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from tamis.model import Candidate
-from tamis.search.fuse import REACH, within
+from tamis.search.fuse import within
+from tamis.search.question import Candidates, Lookups, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +42,18 @@ def logistic(value: float) -> float:
 COVERED: Final = Logistic(0.75, 10.0)
 
 
-def calibrated(
-    candidates: Sequence[Candidate],
-    coverage: Sequence[float],
-    related: Logistic | None,
-    reach: int = REACH,
-) -> list[Candidate]:
-    """The same candidates in the same order, with scores from 0 to 1 that never rise."""
-    own = [
-        grounds(each, covered, related)
-        for each, covered in zip(candidates, coverage, strict=True)
-    ]
-    near = [
-        value if within(each, reach) else 0.0
-        for each, value in zip(candidates, own, strict=True)
-    ]
+def calibrate(
+    candidates: Candidates, question: Question, lookups: Lookups
+) -> Candidates:
+    """Give the candidates scores from 0 to 1 that never rise, and leave their order."""
+    coverage = lookups.coverage(candidates)
+    own = []
+    near = []
+    for candidate, covered in zip(candidates, coverage, strict=True):
+        value = _grounds(candidate, covered, lookups)
+        own.append(value)
+        is_near = within(candidate, question.weights.candidate_depth)
+        near.append(value if is_near else 0.0)
     lifted = list(accumulate(reversed(near), max))[::-1]
     scored: list[Candidate] = []
     most = 1.0
@@ -68,12 +63,12 @@ def calibrated(
     return scored
 
 
-def grounds(candidate: Candidate, coverage: float, related: Logistic | None) -> float:
-    """How likely the passage has to do with the question, by its own evidence."""
-    cosine = max(
-        (each.score for each in candidate.evidence if each.lane == "meaning"),
-        default=None,
-    )
-    by_meaning = related(cosine) if related and cosine is not None else 0.0
+def _grounds(candidate: Candidate, coverage: float, lookups: Lookups) -> float:
+    """Return the probability that the passage is about the question, by its own evidence."""
+    related = lookups.models.related
+    by_meaning = 0.0
+    for each in candidate.evidence:
+        if related and each.lane == "meaning":
+            by_meaning = related(each.score)
     by_words = COVERED(coverage) if coverage > 0 else 0.0
     return 1 - (1 - by_meaning) * (1 - by_words)

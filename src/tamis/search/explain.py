@@ -1,130 +1,95 @@
-"""Why an indexed document is not in an answer: the first thing on the way that kept it out."""
+"""Why an indexed document is not in an answer, and which words of a question a passage has."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from tamis.index.protocol import Snapshot
-from tamis.model import Candidate, Plain, WhyNot
+from tamis.model import Plain, WhyNot
 from tamis.query.filters import And, Archived, DocumentIs, Filter, Not, all_of
-from tamis.search.extras.rerank import Watched
-from tamis.search.pipeline import active_lanes, gather, means_of, word
-from tamis.search.question import Means, Models, Question
-from tamis.search.stages import STAGES
+from tamis.search.pipeline import inquire
+from tamis.search.question import Candidates, Inquiry, Models, Question
+from tamis.search.retrieve import gather
+from tamis.search.stages import Clock, run_stages
 from tamis.text.words import words
 
-_DEEPEST: Final = (
-    5_000  # candidates looked through; below that, "ranked lower" says enough
-)
+_DEEPEST: Final = 5_000  # candidates looked through: below, "ranked lower" is enough
 
 
 def why_not(
     snapshot: Snapshot, question: Question, models: Models, path: str, depth: int
 ) -> WhyNot:
-    """Follow a document through the filter, the lanes and the stages, as the answer went (at `depth`)."""
+    """Follow a document through filter, lanes and stages, as the answer went (at `depth`).
+
+    The reason is the first step that kept it out.
+    """
     if not snapshot.allow(DocumentIs(path)).chunks:
         return WhyNot(path, "empty", "it has no text")
-    keeping_out = list(_keeping_out(snapshot, question.filter, path))
-    if any(
-        isinstance(term, Not) and isinstance(term.term, Archived)
-        for term in keeping_out
-    ):
-        return WhyNot(
-            path, "archived", "archived documents are hidden (--archived shows them)"
-        )
-    if keeping_out:
-        return WhyNot(path, "filtered", str(all_of(keeping_out)))
-    fused = _candidates(snapshot, question, models, depth)
-    if any(candidate.passage.path == path for candidate in fused):
-        watched = replace(models, rerank=Watched(models.rerank))
-        means = means_of(snapshot, question, snapshot.allow(question.filter), watched)
-        return _lost_at(means, question, fused, path)
-    deeper = [
-        candidate.passage.path
-        for candidate in _candidates(snapshot, question, models, _DEEPEST)
-    ]
-    if path not in deeper:
-        return WhyNot(
-            path, "ranked lower", f"not among the best {len(deeper):,} passages"
-        )
-    place = deeper.index(path) + 1
-    return WhyNot(
-        path,
-        "ranked lower",
-        f"its best passage is number {place}, the limit is {question.limit}",
-    )
+    terms = _terms_against(snapshot, question.filter, path)
+    if any(isinstance(each, Not) and isinstance(each.term, Archived) for each in terms):
+        hidden = "archived documents are hidden (--archived shows them)"
+        return WhyNot(path, "archived", hidden)
+    if terms:
+        return WhyNot(path, "filtered", str(all_of(terms)))
+    inquiry = inquire(snapshot, question, models, Clock())
+    fused = gather(inquiry, inquiry.allowed, depth).fused
+    if _place(fused, path):
+        return _lost_at(inquiry, fused, path)
+    deeper = gather(inquiry, inquiry.allowed, _DEEPEST).fused
+    place = _place(deeper, path)
+    if not place:
+        below = f"not among the best {len(deeper):,} passages"
+        return WhyNot(path, "ranked lower", below)
+    return _ranked_lower(path, place, question)
 
 
-def _keeping_out(snapshot: Snapshot, filter: Filter, path: str) -> Iterator[Filter]:
-    """The terms of a filter that let none of a document's passages through."""
+def _terms_against(snapshot: Snapshot, filter: Filter, path: str) -> Sequence[Filter]:
+    """Return the terms of a filter that let none of a document's passages through."""
     document = DocumentIs(path)
     if snapshot.allow(all_of((filter, document))).chunks:
-        return
+        return ()
     terms = filter.terms if isinstance(filter, And) else (filter,)
     alone = [
         term for term in terms if not snapshot.allow(all_of((term, document))).chunks
     ]
-    yield from (
-        alone or terms
-    )  # each passage may fail at another term: then it is all of them together
+    # Each passage may fail at another term: then it is all of them together.
+    return alone or terms
 
 
-def _candidates(
-    snapshot: Snapshot, question: Question, models: Models, depth: int
-) -> list[Candidate]:
-    embed, allowed = models.embed, snapshot.allow(question.filter)
-    lanes = active_lanes(question, allowed.known if embed else 0.0)
-    vector = embed(question.text) if embed and "meaning" in lanes else None
-    wording = word(snapshot, question, vector, embed, allowed)
-    _, fused = gather(snapshot, question, wording, lanes, allowed, depth)
-    return fused
+def _lost_at(inquiry: Inquiry, fused: Candidates, path: str) -> WhyNot:
+    """Find the stage that dropped a document."""
+    question = inquiry.question
+    trace = run_stages(fused, question, inquiry.lookups, Clock())
+    for (_, before), (stage, after) in pairwise(trace.items()):
+        if _place(after, path):
+            continue
+        place = _place(before, path)
+        best = before[place - 1]
+        if stage == "threshold":
+            below = f"its best score is {best.score:.3f}, below {question.min_score:g}"
+            return WhyNot(path, "below the threshold", below)
+        for candidate in after:
+            duplicates = [each.passage.position for each in candidate.duplicates]
+            if best.passage.position in duplicates:
+                shown = f"shown from {candidate.passage.path} instead"
+                return WhyNot(path, stage, shown)
+        return _ranked_lower(path, place, question)
+    return WhyNot(path, "shown", f"it is result {_place(trace['limit'], path)}")
 
 
-def _lost_at(
-    means: Means, question: Question, fused: Sequence[Candidate], path: str
-) -> WhyNot:
-    before = fused
-    for name, stage in STAGES.items():
-        after = before if name in question.without else stage(before, question, means)
-        if not any(candidate.passage.path == path for candidate in after):
-            return WhyNot(path, *_reason(name, question, before, after, path))
-        before = after
-    place = next(
-        at
-        for at, candidate in enumerate(before, start=1)
-        if candidate.passage.path == path
-    )
-    return WhyNot(path, "shown", f"it is result {place}")
+def _place(candidates: Candidates, path: str) -> int:
+    """Return the place of a document's best candidate, from 1; 0 if there is none."""
+    for place, candidate in enumerate(candidates, start=1):
+        if candidate.passage.path == path:
+            return place
+    return 0
 
 
-def _reason(
-    stage: str,
-    question: Question,
-    before: Sequence[Candidate],
-    after: Sequence[Candidate],
-    path: str,
-) -> tuple[str, str]:
-    best = next(candidate for candidate in before if candidate.passage.path == path)
-    if stage == "threshold":
-        return (
-            "below the threshold",
-            f"its best score is {best.score:.3f}, below {question.min_score:g}",
-        )
-    for candidate in after:
-        if any(
-            each.passage.position == best.passage.position for each in candidate.also
-        ):
-            return stage, f"shown from {candidate.passage.path} instead"
-    place = next(
-        at
-        for at, candidate in enumerate(before, start=1)
-        if candidate.passage.path == path
-    )
-    return (
-        "ranked lower",
-        f"its best passage is number {place}, the limit is {question.limit}",
-    )
+def _ranked_lower(path: str, place: int, question: Question) -> WhyNot:
+    detail = f"its best passage is number {place}, the limit is {question.limit}"
+    return WhyNot(path, "ranked lower", detail)
 
 
 Span = tuple[int, int]
@@ -137,11 +102,11 @@ _MOST: Final = 200  # marks in one passage: more would mark everything
 @dataclass(frozen=True, slots=True)
 class Marks(Plain):
     words: tuple[Span, ...]
-    sentence: Span | None  # None: no sentence has more of the words than others would
+    sentence: Span | None  # None: no sentence has more of the words than others
 
 
 def marks(question: str, content: str) -> Marks:
-    """Words count as the words lane counts them: by their stems, without those that say nothing."""
+    """Mark the words of a question as the words lane counts them: by their stems, without stop words."""
     wanted = frozenset(words(question))
     found = list(_found(wanted, content))
     spans = tuple((start, end) for start, end, _ in found)[:_MOST]
@@ -158,15 +123,15 @@ def _found(
 
 
 def _best(content: str, found: list[tuple[int, int, frozenset[str]]]) -> Span | None:
-    """The first of the sentences with the most different words of the question, if that is two or more."""
-    most, best = 1, None
+    """Return the first sentence with the most different words of the question, if it has two or more."""
+    most = 1
+    best = None
     for sentence in _SENTENCE.finditer(content):
-        inside = [
-            terms
-            for start, _, terms in found
-            if sentence.start() <= start < sentence.end()
-        ]
-        count = len(frozenset().union(*inside))
-        if count > most:
-            most, best = count, sentence.span()
+        inside: set[str] = set()
+        for start, _, terms in found:
+            if sentence.start() <= start < sentence.end():
+                inside |= terms
+        if len(inside) > most:
+            most = len(inside)
+            best = sentence.span()
     return best

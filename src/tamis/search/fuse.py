@@ -1,24 +1,21 @@
-"""Fusion: several lanes' rankings become one list of candidates, by weighted reciprocal rank.
+"""Fusion: the lanes' rankings become one list of candidates, by weighted reciprocal rank.
 
-A lane's scores are on a scale of their own, so they are never added up. They say one thing more than
-the ranks do, though: how far a hit stands behind the lane's best. So what a rank is worth,
+A lane's scores are on a scale of their own, so they are never added up. They say one thing more than the
+ranks do, though: how far a hit is behind the lane's best. So a hit adds
 
-    weight · worth · standing / (k + rank)
+    weight · trust · standing / (k + rank)
 
-is scaled by what the lane's word is worth beside the others' (`Sources`, measured), and by the hit's
-standing: 1 for the lane's best, falling with the score to a fifth at its fiftieth; behind that,
-ranks alone decide.
+where trust is measured for each lane, beside the meaning lane (`Trust`), and standing is 1 for the lane's
+best and falls with the score to a fifth at its fiftieth; behind that, ranks alone decide.
 
-How much the words lane is worth beside the meaning lane depends on the question, and two things tell:
-how far its tenth document stands behind its first (a word that is in a few documents alone says more
-than one that is everywhere), and whether the meaning lane thinks something of its first three. `balanced`
-turns both into a factor. And what the meaning lane finds where a document begins counts more than what it
-finds further down: there a document says what it is about. `docs/ranking.md` has what each of these gains
-over ranks alone.
+The trust in the words lane depends on the question, and two things tell: how far its tenth document is
+behind its first (a word that few documents have says more than one that is everywhere), and where the
+meaning lane has its first three. And a hit of the meaning lane counts more where a document begins: there
+it says what it is about. docs/ranking.md has what each of these gains over ranks alone.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -26,17 +23,16 @@ from tamis.model import Candidate, Evidence, Lane, Passage
 from tamis.weights import Weights
 
 Ranking = Sequence[tuple[Passage, float]]  # best first
-Position = tuple[
-    str, int
-]  # of a passage: the document's path, and which of its passages
+# The path of a document, and the number of a passage in it.
+Position = tuple[str, int]
 
 REACH: Final = 50  # the hit at which a lane's standing has come down to its least
 _LEAST: Final = 0.2
-_NEAR: Final = 0.9  # a cosine that means nearly the same (C28)
-# Scores that differ less than this have little between them: of cosines, and of the others as a share.
+_NEAR: Final = 0.9  # a cosine that means nearly the same
+# Scores that differ less than this are not pulled apart: cosines, and others as a share of the best.
 _COSINES_APART: Final = 0.1
 _SHARES_APART: Final = 0.1
-# What tells how much the words lane is worth: how it is usually, and how much a difference from that counts.
+# The usual gap and agreement (`trust_in_words`), and how much a difference from them counts.
 _USUAL_GAP: Final = 0.4
 _PER_GAP: Final = 1.6
 _USUAL_AGREEMENT: Final = 0.5
@@ -45,205 +41,178 @@ _MOST_FOR_WORDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """What a lane's word is worth, besides its weight (C28)."""
+class Trust:
+    """How much each lane counts for a question, besides its weight."""
 
     by_score: bool = False
-    adaptive: bool = False  # the words lane's worth is found out for each question
-    worth: Mapping[Lane, float] = field(default_factory=dict)  # 1 unless named here
-    near: float = 1.0  # a factor for passages that mean nearly the same as the question
-    inner: float = 1.0  # what the meaning lane's word is worth where a document goes on
-    openings: frozenset[Position] = frozenset()  # and where it begins, in that lane
+    adaptive: bool = False  # the words and code lanes' trust depends on the question
+    lanes: Mapping[Lane, float] = field(default_factory=dict)  # 1 unless named here
+    near: float = 1.0  # factor for cosines that mean nearly the same
+    inner: float = 1.0  # factor for the meaning lane after a document's beginning
+    openings: frozenset[Position] = frozenset()  # where documents begin
 
     @classmethod
     def of(cls, weights: Weights) -> Self:
-        worth: dict[Lane, float] = {
-            "words": weights.keyword_trust,
-            "code": weights.code_trust,
-            "links": weights.graph_trust,
-        }
-        adaptive = weights.adaptive_trust
-        near, inner = weights.similarity_trust, weights.inner_trust
-        return cls(weights.score_trust, adaptive, worth, near, inner)
+        return cls(
+            weights.score_trust,
+            weights.adaptive_trust,
+            {
+                "words": weights.keyword_trust,
+                "code": weights.code_trust,
+                "links": weights.graph_trust,
+            },
+            weights.similarity_trust,
+            weights.inner_trust,
+        )
+
+    def of_hits(self, lane: Lane, scores: Sequence[float]) -> list[float]:
+        """Return the trust in each hit of a lane, from their scores, best first."""
+        trust = self.lanes.get(lane, 1.0)
+        if lane == "links":
+            # A link counts as far as the score that it passed on.
+            return [trust * min(score, 1.0) for score in scores]
+        near = self.near if lane == "meaning" else 1.0
+        standing = standings(lane, scores) if self.by_score else [1.0] * len(scores)
+        return [
+            trust * each * (near if score > _NEAR else 1.0)
+            for each, score in zip(standing, scores, strict=True)
+        ]
 
     def of_place(self, lane: Lane, passage: Passage) -> float:
-        """A document says at its beginning what it is about; code begins with its imports."""
-        begins = (
-            lane != "meaning" or passage.position in self.openings or passage.is_code
-        )
-        return 1.0 if begins else self.inner
+        """Return the factor for a passage's place. Code has none: it begins with its imports."""
+        if lane != "meaning" or passage.position in self.openings or passage.is_code:
+            return 1.0
+        return self.inner
 
 
-RANKS_ALONE: Final = Sources()
+RANKS_ALONE: Final = Trust()
 
 
 def fuse(
     rankings: Mapping[Lane, Ranking],
     weights: Mapping[Lane, float],
     k: int,
-    sources: Sources = RANKS_ALONE,
+    trust: Trust = RANKS_ALONE,
     reach: int = REACH,
 ) -> list[Candidate]:
     """Merge the lanes' rankings, best first; ties go to the earlier path and position.
 
-    Who stands within `reach` of some lane is judged by that alone, and who stands behind by the best that one
-    lane says of it, so that asking the lanes for more adds candidates and moves none.
+    Candidates within `reach` of any lane are scored by those ranks alone; the others by their best one.
+    So asking the lanes for more appends candidates and never reorders them.
 
-    `score` is the share of what the lanes together could have given (first in every lane is 1), so it
-    does not depend on how many lanes there are.
+    `score` is the share of the highest score that the lanes could have given, so it does not depend on
+    their number.
     """
-    found: dict[tuple[str, int], list[Evidence]] = {}
-    passages: dict[tuple[str, int], Passage] = {}
+    passages: dict[Position, Passage] = {}
+    found: dict[Position, list[Evidence]] = {}
     for lane, ranking in rankings.items():
-        confidences = confidence(lane, [score for _, score in ranking], sources)
-        for rank, ((passage, score), sure) in enumerate(
-            zip(ranking, confidences, strict=True), start=1
-        ):
-            passages[passage.position] = passage
-            worth = sure * sources.of_place(lane, passage)
-            found.setdefault(passage.position, []).append(
-                Evidence(lane, rank, score, worth)
-            )
-    most = best_possible(rankings, weights, k, sources)
-    fused = [
-        _candidate(
-            passages[position], _counted(evidence, weights, k, reach), weights, k, most
-        )
-        for position, evidence in found.items()
-    ]
-    return sorted(
-        fused, key=lambda candidate: (-candidate.raw_score, candidate.passage.position)
-    )
+        trusts = trust.of_hits(lane, [score for _, score in ranking])
+        hits = enumerate(zip(ranking, trusts, strict=True), start=1)
+        for rank, ((passage, score), trusted) in hits:
+            position = passage.position
+            passages[position] = passage
+            counts = trusted * trust.of_place(lane, passage)
+            evidence = Evidence(lane, rank, score, counts)
+            found.setdefault(position, []).append(evidence)
+
+    def added(evidence: Evidence) -> float:
+        return weights[evidence.lane] * evidence.confidence / (k + evidence.rank)
+
+    # The code lane comes on top: a name that is found elsewhere makes no passage less trustworthy.
+    others = [lane for lane in rankings if lane != "code"]
+    most = sum(
+        weights[lane] * trust.lanes.get(lane, 1.0) for lane in others or rankings
+    ) / (k + 1)
+    fused = []
+    for position, all_evidence in found.items():
+        near = [each for each in all_evidence if each.rank <= reach]
+        counted = tuple(near or [max(all_evidence, key=added)])
+        raw = sum(map(added, counted))
+        share = raw / most if most else 0.0
+        fused.append(Candidate(passages[position], raw, share, counted))
+    return best_first(fused)
 
 
-def balanced(
-    sources: Sources, rankings: Mapping[Lane, Ranking], reach: int = REACH
-) -> Sources:
-    """With what the words lane is worth for this question, where both it and the meaning lane found some.
+def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Sort candidates by score; ties go to the earlier path and position."""
+    return sorted(candidates, key=lambda each: (-each.raw_score, each.passage.position))
+
+
+def within(candidate: Candidate, reach: int) -> bool:
+    """Return True if some lane has the candidate among its first `reach`."""
+    return any(each.rank <= reach for each in candidate.evidence)
+
+
+def trust_in_words(
+    trust: Trust, rankings: Mapping[Lane, Ranking], reach: int = REACH
+) -> Trust:
+    """Adapt the trust in the words lane to the question, if both it and the meaning lane found something.
 
     The rankings are the lanes' first `reach`, or all that they have.
     """
-    if not sources.adaptive or not rankings.get("words") or not rankings.get("meaning"):
-        return sources
-    gap, agreement = (
-        _gap(rankings["words"], reach),
-        _agreement(rankings["words"], rankings["meaning"]),
-    )
-    swing = math.exp(
-        _PER_GAP * (gap - _USUAL_GAP) + _PER_AGREEMENT * (agreement - _USUAL_AGREEMENT)
-    )
-    words = sources.worth.get("words", 1.0)
-    return replace(
-        sources,
-        worth={
-            **sources.worth,
-            "words": min(words * swing, max(words, _MOST_FOR_WORDS)),
-        },
-    )
+    words = rankings.get("words")
+    meaning = rankings.get("meaning")
+    if not trust.adaptive or not words or not meaning:
+        return trust
+    gap = _gap(words, reach) - _USUAL_GAP
+    agreement = _agreement(words, meaning) - _USUAL_AGREEMENT
+    usual = trust.lanes.get("words", 1.0)
+    adapted = usual * math.exp(_PER_GAP * gap + _PER_AGREEMENT * agreement)
+    most = max(usual, _MOST_FOR_WORDS)
+    return replace(trust, lanes={**trust.lanes, "words": min(adapted, most)})
 
 
 def _gap(ranking: Ranking, reach: int) -> float:
-    """How far the tenth document stands behind the first, as a share of that.
+    """Return how far the tenth document is behind the first, as a share of that.
 
-    Where a few long documents fill the ranking, the tenth comes after its last passage.
+    Where a few long documents fill the ranking, its last passage takes the tenth's place.
     """
     best: dict[str, float] = {}
     for passage, score in ranking:
         best.setdefault(passage.path, score)
-    scores = list(best.values())
-    last = (
-        ranking[-1][1] if len(ranking) >= reach else 0.0
-    )  # there is more, or there is nothing
-    first, tenth = scores[0], scores[9] if len(scores) > 9 else last
-    return (first - tenth) / first if first else 0.0
+    first, *others = best.values()
+    if not first:
+        return 0.0
+    if len(others) > 8:
+        tenth = others[8]
+    elif len(ranking) >= reach:
+        tenth = ranking[-1][1]
+    else:
+        tenth = 0.0  # there are no more hits
+    return (first - tenth) / first
 
 
 def _agreement(words: Ranking, meaning: Ranking) -> float:
-    """Where the first three stand with the meaning lane, from 1 for its best to 0 for its fiftieth."""
-    scores = [score for _, score in meaning]
-    spread = _spread("meaning", scores)
-    standing = {
-        passage.position: 1 - min((scores[0] - score) / spread, 1.0)
-        for passage, score in meaning
-    }
+    """Return where the meaning lane has the words lane's first three: 1 for its best, 0 for its fiftieth."""
+    best = meaning[0][1]
+    spread = _spread("meaning", [score for _, score in meaning])
+    standing = {}
+    for passage, score in meaning:
+        standing[passage.position] = 1 - min((best - score) / spread, 1.0)
     first = [standing.get(passage.position, 0.0) for passage, _ in words[:3]]
     return sum(first) / len(first)
 
 
-def best_possible(
-    rankings: Mapping[Lane, Ranking],
-    weights: Mapping[Lane, float],
-    k: int,
-    sources: Sources = RANKS_ALONE,
-) -> float:
-    """What a passage that is first in every lane would get.
-
-    The code lane comes on top: that a name is found elsewhere is no reason to trust a passage less.
-    """
-    others = [lane for lane in rankings if lane != "code"]
-    return sum(
-        weights[lane] * sources.worth.get(lane, 1.0) for lane in others or rankings
-    ) / (k + 1)
-
-
-def confidence(lane: Lane, scores: Sequence[float], sources: Sources) -> list[float]:
-    """How much the lane's word is worth for each of its hits (scores, best first)."""
-    worth = sources.worth.get(lane, 1.0)
-    if lane == "links":  # a link vouches for a passage as far as what it comes from got
-        return [worth * min(score, 1.0) for score in scores]
-    near = sources.near if lane == "meaning" else 1.0
-    standing = standings(lane, scores) if sources.by_score else [1.0] * len(scores)
-    return [
-        worth * each * (near if score > _NEAR else 1.0)
-        for each, score in zip(standing, scores, strict=True)
-    ]
-
-
 def standings(lane: Lane, scores: Sequence[float]) -> list[float]:
-    """Where each score stands between the lane's best, at 1, and its fiftieth, at a fifth.
+    """Return where each score is between the lane's best, at 1, and its fiftieth, at a fifth.
 
-    A lane with fewer hits has shown all it has. No words in common is a score of 0; the meaning lane
-    has a score for every passage, so there it is the last.
+    A lane with fewer hits has shown all it has. Without common words a score is 0; the meaning lane has
+    a score for every passage, so there the last one counts.
     """
     if not scores:
         return []
-    best, spread = scores[0], _spread(lane, scores)
-    return [
-        _LEAST ** min((best - score) / spread, 1.0) if spread else 1.0
-        for score in scores
-    ]
+    best = scores[0]
+    spread = _spread(lane, scores)
+    if not spread:
+        return [1.0] * len(scores)
+    return [_LEAST ** min((best - score) / spread, 1.0) for score in scores]
 
 
 def _spread(lane: Lane, scores: Sequence[float]) -> float:
-    """Between the best score and the fiftieth."""
-    best, whole = scores[0], len(scores) >= REACH
-    if lane == "meaning":
-        return max(best - (scores[REACH - 1] if whole else scores[-1]), _COSINES_APART)
-    return max(best - (scores[REACH - 1] if whole else 0.0), _SHARES_APART * best)
-
-
-def within(candidate: Candidate, reach: int) -> bool:
-    """Whether some lane has the candidate among its first so many."""
-    return any(each.rank <= reach for each in candidate.evidence)
-
-
-def _counted(
-    evidence: Sequence[Evidence], weights: Mapping[Lane, float], k: int, reach: int
-) -> tuple[Evidence, ...]:
-    near = tuple(each for each in evidence if each.rank <= reach)
-    return near or (max(evidence, key=lambda each: _added(each, weights, k)),)
-
-
-def _added(evidence: Evidence, weights: Mapping[Lane, float], k: int) -> float:
-    return weights[evidence.lane] * evidence.confidence / (k + evidence.rank)
-
-
-def _candidate(
-    passage: Passage,
-    evidence: tuple[Evidence, ...],
-    weights: Mapping[Lane, float],
-    k: int,
-    most: float,
-) -> Candidate:
-    raw = sum(_added(item, weights, k) for item in evidence)
-    return Candidate(passage, raw, raw / most if most else 0.0, evidence)
+    """Return the distance between the best score and the fiftieth."""
+    best = scores[0]
+    last = scores[-1] if lane == "meaning" else 0.0
+    if len(scores) >= REACH:
+        last = scores[REACH - 1]
+    least = _COSINES_APART if lane == "meaning" else _SHARES_APART * best
+    return max(best - last, least)

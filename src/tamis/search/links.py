@@ -1,36 +1,46 @@
 """The links lane: from the documents that the other lanes found to those that are linked with them.
 
-A document passes half of what it got on to its neighbours, less with every hop, by the kind of the
-link, and shared out among all that a neighbour is linked with, so that a page that links to everything
-(or that everything links to) gains little. Both ends of a link count: what refers to a hit is about it,
-too. What a hit got itself it has from the other lanes; here it counts for what others pass to it.
+A document passes half of its score on to its neighbours: less with every hop, by the kind of the link,
+and shared among all that a neighbour is linked with, so that a page that links to everything (or that
+everything links to) gains little. Both ends of a link count: what refers to a hit is about it, too. The
+lane's score of a hit is only what others pass on to it; its own score it has from the other lanes.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import nsmallest
 from math import sqrt
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tamis.index.protocol import Edge
-from tamis.model import LinkType
+from tamis.index.protocol import Allowed, Edge, LaneAsk
+from tamis.model import Candidate, LinkType, Passage
+from tamis.query.filters import folded
+
+if TYPE_CHECKING:
+    from tamis.search.question import Inquiry
 
 Look = Callable[[Sequence[str]], Sequence[Edge]]
-Steps = dict[
-    tuple[str, str], tuple[float, Edge]
-]  # from one document to another: how strong, over what
 Count = Callable[[Sequence[str]], Mapping[str, int]]
+# From one document to another: how strong, over which link.
+Steps = dict[tuple[str, str], tuple[float, Edge]]
 
-SEEDS: Final = 10  # documents to start from: hits beyond them are too uncertain to vouch for others
-_PER_DOCUMENT: Final = 20  # neighbours that one document passes on to (C31: bounded)
+_SEEDS: Final = 10  # documents to start from: further hits are too uncertain
+_PER_DOCUMENT: Final = 20  # neighbours that one document passes on to
 _LOOKED_AT: Final = 60  # neighbours of one document whose own links are counted
 _MOST: Final = 50
 _DECAY: Final = 0.5  # for each hop
 _BACKWARD: Final = 0.8  # a link to a hit says a little less than a link from one
 # What an author states about two documents counts most; an import is often only plumbing.
 _WEIGHT: Final[Mapping[LinkType, float]] = {
-    "related": 1.2, "embed": 1.1, "wikilink": 1.0, "markdown": 0.9, "import": 0.7,
-}  # fmt: skip
+    "related": 1.2,
+    "embed": 1.1,
+    "wikilink": 1.0,
+    "markdown": 0.9,
+    "import": 0.7,
+}
+_NO_SLUG: Final = re.compile(r"[^\w\- ]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +53,78 @@ class Neighbour:
     edge: Edge
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A neighbour with the passage of it that is meant."""
+
+    neighbour: Neighbour
+    passage: Passage
+
+
+def linked(
+    inquiry: "Inquiry", fused: Sequence[Candidate], allowed: Allowed
+) -> list[Reached]:
+    """Return what the best candidates lead to, best first, one passage for each document."""
+    snapshot = inquiry.snapshot
+    best: dict[str, Passage] = {}
+    for candidate in fused:
+        best.setdefault(candidate.passage.path, candidate.passage)
+    # Fused scores are nearly level, so ranks decide what the first few pass on.
+    seeds = {path: 1 / rank for rank, path in enumerate([*best][:_SEEDS], start=1)}
+    look = partial(snapshot.links, allowed=allowed)
+    count = partial(snapshot.degrees, allowed=allowed)
+    reached = neighbours(seeds, inquiry.question.max_hops, look, count)
+    new = [each for each in reached if each.path not in best]
+    if new:
+        best |= _best_passages(inquiry, new, allowed)
+    return [Reached(each, best[each.path]) for each in reached]
+
+
+def _best_passages(
+    inquiry: "Inquiry", reached: Sequence[Neighbour], allowed: Allowed
+) -> dict[str, Passage]:
+    """Choose from each document the passage that a link names, else the nearest to the question."""
+    snapshot = inquiry.snapshot
+    paths = [each.path for each in reached]
+    keys = snapshot.keys(paths, allowed)
+    inside = snapshot.within(paths, allowed)
+    if inquiry.vector is not None:
+        ask = LaneAsk("meaning", inquiry.vector)
+    else:
+        terms = inquiry.question.terms
+        ask = LaneAsk("words", None, tuple(terms), terms)
+    hits = snapshot.lanes([ask], inside, inside.chunks)[ask.lane]
+    score = {hit.key: hit.score for hit in hits}
+    chosen = {}
+    for path, own in keys.items():
+        chosen[path] = max(own, key=lambda key: score.get(key, 0.0))
+    led = (each.edge for each in reached if each.path == each.edge.target)
+    anchors = {edge.target: folded(edge.anchor.rpartition("#")[2]) for edge in led}
+    wanted = {path: anchor for path, anchor in anchors.items() if anchor}
+    passages = snapshot.passages([key for path in wanted for key in keys[path]])
+    for path, anchor in wanted.items():
+        under = (key for key in keys[path] if anchor in _headings(passages[key]))
+        chosen[path] = next(under, chosen[path])
+    passages = snapshot.passages(sorted(chosen.values()))
+    return {path: passages[key] for path, key in chosen.items()}
+
+
+def _headings(passage: Passage) -> list[str]:
+    """Return the headings above a passage, as written and as a web address has them."""
+    names = [folded(name) for name in passage.header_path.split(" > ")]
+    return [*names, *(_NO_SLUG.sub("", name).replace(" ", "-") for name in names)]
+
+
 def neighbours(
     seeds: Mapping[str, float], hops: int, look: Look, count: Count
 ) -> list[Neighbour]:
-    """What is linked with the seeds (they themselves included), best first, ties by path.
+    """Return what is linked with the seeds (they themselves included), best first, ties by path.
 
-    `look` tells the edges that touch some documents, `count` with how many each is linked.
+    `look` gives the edges that touch documents, `count` the number that each is linked with.
     """
     found: dict[str, Neighbour] = {}
-    frontier, reached = dict(seeds), set(seeds)
+    frontier = dict(seeds)
+    reached = set(seeds)
     for hop in range(1, hops + 1):
         gains = _gains(frontier, look, count)
         frontier = {
@@ -59,9 +132,8 @@ def neighbours(
         }
         reached |= frontier.keys()
         for path, (gain, edge) in gains.items():
-            if (
-                hop == 1 or path in frontier
-            ):  # later, what comes back to where it came from says nothing
+            # After the first hop, a way back to where it came from says nothing.
+            if hop == 1 or path in frontier:
                 found[path] = Neighbour(path, gain, hop, edge)
     return sorted(found.values(), key=lambda each: (-each.score, each.path))[:_MOST]
 
@@ -69,8 +141,8 @@ def neighbours(
 def _gains(
     frontier: Mapping[str, float], look: Look, count: Count
 ) -> dict[str, tuple[float, Edge]]:
-    """What each neighbour of the frontier gets, and the strongest link that brings it."""
-    steps = _nearest(_steps(frontier, look(sorted(frontier))))
+    """Return what each neighbour of the frontier gets, and the strongest link that brings it."""
+    steps = _steps(frontier, look(sorted(frontier)))
     degree = count(sorted({path for _, path in steps}))
     passed: dict[str, list[tuple[float, str]]] = {}
     for (start, path), (weight, _) in steps.items():
@@ -82,26 +154,17 @@ def _gains(
         for loss, path in sorted(passed[start])[:_PER_DOCUMENT]:
             total, edge = gains.get(path, (0.0, steps[start, path][1]))
             if -loss > best.get(path, 0.0):
-                best[path], edge = -loss, steps[start, path][1]
+                best[path] = -loss
+                edge = steps[start, path][1]
             gains[path] = (total - loss, edge)
     return gains
 
 
-def _nearest(steps: Steps) -> Steps:
-    """The strongest of each document's: one that links to thousands is not asked about all of them."""
-    by_start: dict[str, list[tuple[float, str]]] = {}
-    for (start, path), (weight, _) in steps.items():
-        by_start.setdefault(start, []).append((-weight, path))
-    chosen = (
-        (start, path)
-        for start, own in by_start.items()
-        for _, path in nsmallest(_LOOKED_AT, own)
-    )
-    return {key: steps[key] for key in chosen}
-
-
 def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> Steps:
-    """From each document of the frontier to each neighbour, over the best of the links between them."""
+    """Return the steps from the frontier, over the best link between two documents.
+
+    A document that links to thousands takes its strongest only: the links of each are counted.
+    """
     steps: Steps = {}
     for edge in edges:
         forward = (edge.source, edge.target, _WEIGHT[edge.type])
@@ -109,4 +172,11 @@ def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> Steps:
         for start, path, weight in (forward, backward):
             if start in frontier and weight > steps.get((start, path), (0.0, edge))[0]:
                 steps[start, path] = (weight, edge)
-    return steps
+    by_start: dict[str, list[tuple[float, str]]] = {}
+    for (start, path), (weight, _) in steps.items():
+        by_start.setdefault(start, []).append((-weight, path))
+    nearest: Steps = {}
+    for start, own in by_start.items():
+        for _, path in nsmallest(_LOOKED_AT, own):
+            nearest[start, path] = steps[start, path]
+    return nearest

@@ -1,34 +1,60 @@
-"""What goes into a search and what comes out of it: the question, what may be called on, the answer."""
+"""What goes into a search, what its steps share, and what comes out of it."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.index.protocol import Allowed
-from tamis.model import Candidate, Parent
+from tamis.index.protocol import Allowed, Snapshot
+from tamis.model import Candidate, Lane, Parent
 from tamis.query.filters import EVERYTHING, Filter
-from tamis.search.boosts import NO_PENALTY, ArchivePenalty, CodePlaces
-from tamis.search.calibrate import Logistic
-from tamis.search.extras.expansion import Expansion
-from tamis.search.extras.recency import most_for_recency, recency
-from tamis.search.extras.rerank import Rerank, no_reranker
-from tamis.search.extras.synonyms import NO_SYNONYMS, Synonyms
-from tamis.search.retrieve import Reached
+from tamis.search.links import Reached
 from tamis.settings import SearchSettings
-from tamis.text.identifiers import wanted_names
+from tamis.text.words import words
 from tamis.weights import Weights
 
-_OF_FUSED = frozenset(
-    {"named", "file name", "aside", "coherence", "saturation"}
-)  # they would reorder a lane
-Embed = Callable[[str], NDArray[np.float32]]
+if TYPE_CHECKING:
+    from tamis.search.extras.synonyms import Synonyms
+
+Candidates = Sequence[Candidate]  # best first
+Vector = NDArray[np.float32]
+Embed = Callable[[str], Vector]
+# A question, passages and seconds (0: no limit) -> the scores of all passages, or of the first that fit.
+Rerank = Callable[[str, Sequence[str], float], Sequence[float]]
+
+# The stages between fusion and answer, in their order: every name is that of a function.
+StageName = Literal[
+    "named",
+    "file name",
+    "aside",
+    "coherence",
+    "recency",
+    "archive",
+    "saturation",
+    "calibrate",
+    "threshold",
+    "same text",
+    "overlap",
+    "near text",
+    "same meaning",
+    "mmr",
+    "per document",
+    "rerank",
+    "parents",
+    "limit",
+]
+STAGE_NAMES: Final[tuple[StageName, ...]] = get_args(StageName)
+# What each stage left, after what the fusion gave them.
+Trace = Mapping[StageName | Literal["fused"], Candidates]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, complete: nothing further is looked up on the way."""
+    """A question with everything that decides its answer."""
 
     text: str
     filter: Filter = EVERYTHING
@@ -36,128 +62,166 @@ class Question:
     min_score: float = 0.0
     max_chunks_per_doc: int = 0
     max_hops: int = 0
-    graph_context: bool = False  # tell what the links lane reached
-    parents: bool = False  # show the sections around what was found
-    rerank: bool = False  # put the best in the order of a cross-encoder
-    mmr: bool = False  # prefer what differs, instead of dropping what means the same
-    explain: bool = False  # keep what every stage left
-    now: float | None = (
-        None  # when it is asked, in seconds since the epoch; None: age does not count
-    )
+    graph_context: bool = False  # list what the links lane reached
+    parents: bool = False  # show the sections around passages
+    rerank: bool = False
+    mmr: bool = False
+    explain: bool = False
+    now: float | None = None  # seconds since the epoch; None: age does not count
     settings: SearchSettings = SearchSettings()
     weights: Weights = Weights()
-    archive: ArchivePenalty = NO_PENALTY
-    synonyms: Synonyms = NO_SYNONYMS
-    without: frozenset[str] = field(default_factory=frozenset)  # stages to leave out
+    archive: Callable[[str], float] | None = None  # the factor for a path
+    synonyms: "Synonyms | None" = None
+    without: frozenset[StageName] = frozenset()  # stages to leave out
 
     @property
-    def without_reranking(self) -> "Question":
-        """The same as the lanes are asked it: reranking comes once, at the end, and wants its candidates."""
-        if not self.rerank or "rerank" in self.without:
+    def terms(self) -> dict[str, float]:
+        """The words of the question, each with its weight.
+
+        A repeated word counts more, and never twice as much (BM25's k3 = 1).
+        """
+        counts = Counter(words(self.text))
+        return {term: 2.0 * count / (1 + count) for term, count in counts.items()}
+
+    @property
+    def counts_age(self) -> bool:
+        return self.now is not None and self.settings.recency_profile != "off"
+
+    @property
+    def is_reranked(self) -> bool:
+        return self.rerank and "rerank" not in self.without
+
+    @property
+    def before_reranking(self) -> "Question":
+        """The question that finds the candidates for the reranker."""
+        if not self.is_reranked:
             return self
         most = max(self.limit, self.settings.rerank_top_n)
         return replace(self, limit=most, without=self.without | {"rerank"})
 
     @property
     def by_meaning_alone(self) -> "Question":
-        """The same without fusion: the meaning lane's order, but for recency and the archive (C30)."""
+        """The same question without fusion: in the meaning lane's order, but for recency and archive."""
         alone = replace(
             self.settings,
             keyword_weight=0.0,
             code_search_enabled=False,
             graph_weight=0.0,
         )
+        reordering: frozenset[StageName] = frozenset(
+            ("named", "file name", "aside", "coherence", "saturation")
+        )
         return replace(
             self,
             settings=alone,
             weights=replace(self.weights, inner_trust=1.0),
-            without=self.without | _OF_FUSED,
+            without=self.without | reordering,
         )
 
     @property
     def without_meaning(self) -> "Question":
-        """The same without the meaning lane, and so without a model."""
+        """The same question without the meaning lane, and so without a model."""
         return replace(self, settings=replace(self.settings, semantic_weight=0.0))
 
     def with_recency(self, wanted: bool) -> "Question":
-        """The same with what is recent raised, or without that."""
-        configured = self.settings.recency_profile
-        profile = "off" if not wanted else "code" if configured == "off" else configured
+        """The same question with recent documents raised, or not raised."""
+        profile = self.settings.recency_profile
+        if not wanted:
+            profile = "off"
+        elif profile == "off":
+            profile = "code"
         return replace(self, settings=replace(self.settings, recency_profile=profile))
-
-    @property
-    def code_places(self) -> CodePlaces:
-        return CodePlaces.of(self.text, self.weights)
-
-    @property
-    def recency_factor(self) -> Callable[[Candidate], float]:
-        """What it is worth to be recent."""
-        now, profile, bias = (
-            self.now,
-            self.settings.recency_profile,
-            self.settings.recency_bias,
-        )
-        if now is None:
-            return lambda _: 1.0
-        return lambda candidate: recency(profile, bias, candidate.passage.modified, now)
-
-    @property
-    def largest_factor(self) -> float:
-        """The most that boosts can make of a passage's score."""
-        named = self.weights.named_boost if wanted_names(self.text) else 1.0
-        young = most_for_recency(
-            self.settings.recency_profile, self.settings.recency_bias
-        )
-        return named * self.weights.path_boost * (1.0 if self.now is None else young)
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What a search may compute with."""
+    """The models that a search may use."""
 
     embed: Embed | None = None
-    related: Logistic | None = None  # what a cosine of this model says
-    rerank: Rerank = no_reranker
+    # From a cosine of this model to the probability that two texts are related.
+    related: Callable[[float], float] | None = None
+    rerank: Rerank | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a stage may call on besides the candidates and the question: facts of the same snapshot."""
+class Lookups:
+    """What a stage may look up besides candidates and question."""
 
-    vectors: Callable[
-        [Sequence[Candidate]], NDArray[np.float32]
-    ]  # one row each; of width 0 without a model
-    # How much of the question's words each has; unless something can tell, all of them.
-    coverage: Callable[[Sequence[Candidate]], Sequence[float]] = lambda candidates: (
-        [1.0] * len(candidates)
-    )
-    related: Logistic | None = None
-    rerank: Rerank = no_reranker
+    vectors: Callable[[Candidates], Vector]  # a row each; of width 0 without a model
+    # The share of the question's words that each candidate has.
+    coverage: Callable[[Candidates], Sequence[float]]
+    models: Models = Models()
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What is added to a question."""
+
+    further: Mapping[str, float] = field(
+        default_factory=dict
+    )  # terms for the words lane, with weights
+    expansion: tuple[str, ...] = ()  # terms of the vocabulary, nearest first
+    synonyms: tuple[str, ...] = ()
+    has_vocabulary: bool = True  # False: there is no complete one to expand from
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A question with what its lanes are asked, in one snapshot."""
+
+    snapshot: Snapshot
+    question: Question
+    allowed: Allowed
+    lanes: Mapping[Lane, float]  # those that take part, with their weights
+    vector: Vector | None
+    lookups: Lookups
+    wording: Wording = Wording()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the pipeline hands to a door's side of the house."""
+    """What the query path found, and how."""
 
-    candidates: tuple[Candidate, ...]
     query_type: str
-    funnel: Mapping[
-        str, int
-    ]  # how many candidates left each stage; "fused" is how many entered
+    trace: Trace
     timings_ms: Mapping[str, float]
     allowed: Allowed
     scanned: int  # rows that the lanes looked at
-    depth: int  # how many each lane was asked for
-    neighbours: tuple[Reached, ...] = ()  # what the links lane came to
-    parents: Mapping[tuple[str, int], Parent] = field(
-        default_factory=dict
-    )  # of the candidates, if asked
-    reranked: tuple[int, int] = (
-        0,
-        0,
-    )  # how many candidates were reranked, of how many that should be
-    expansion: Expansion = Expansion()
-    synonyms: tuple[str, ...] = ()
-    trace: Mapping[str, Sequence[Candidate]] = field(
-        default_factory=dict
-    )  # what every stage left, if asked
+    depth: int  # passages that each lane was asked for
+    neighbours: Sequence[Reached]  # what the links lane reached
+    parents: Mapping[tuple[str, int], Parent]  # the candidates' sections, if asked for
+    reranked: tuple[int, int]  # candidates that were reranked, and that should be
+    wording: Wording
+
+    @property
+    def candidates(self) -> Candidates:
+        return self.trace["limit"]
+
+    @property
+    def funnel(self) -> dict[StageName | Literal["fused"], int]:
+        """The number of candidates that each stage left; `fused` is how many entered."""
+        return {name: len(left) for name, left in self.trace.items()}
+
+
+QueryType = Literal["factual", "navigational", "exploratory"]
+
+_MIXED_CASE_WORDS: Final = frozenset(
+    {"github", "gitlab", "macos", "oauth", "javascript", "typescript", "devops"}
+)
+_FACTUAL: Final = re.compile(
+    r"`[^`]+`|\"[^\"]+\"|\bv?\d+\.\d+(?:\.\d+)*\b|\b\w+_\w+\b|\b[A-Z][A-Z0-9]{2,}_?\w*\b|::|->|\b\w+\(\)"
+)
+_MIXED_CASE: Final = re.compile(r"\b[A-Za-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+\b")
+_NAVIGATIONAL: Final = re.compile(
+    r"\[\[[^\]\[]++\]\]|\b(?:section|chapter|guide|page)\b|\bin the \w+", re.IGNORECASE
+)
+
+
+def query_type(text: str) -> QueryType:
+    """Classify a question: about a fact, a place, or anything else."""
+    mixed = (word.lower() for word in _MIXED_CASE.findall(text))
+    if _FACTUAL.search(text) or any(word not in _MIXED_CASE_WORDS for word in mixed):
+        return "factual"
+    if _NAVIGATIONAL.search(text):
+        return "navigational"
+    return "exploratory"

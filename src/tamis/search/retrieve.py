@@ -1,159 +1,217 @@
-"""Retrieval: each lane's ranking over the allowed rows, the lanes side by side, then the links lane."""
+"""Retrieval: ask the lanes as deep as the answer needs, and fuse what they found."""
 
-import re
-from collections import Counter
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tamis.index.protocol import EVENLY, Allowed, Hit, LaneAsk, Snapshot
+from tamis.index.protocol import Allowed, Hit, LaneAsk
 from tamis.model import Candidate, Lane, Passage
-from tamis.query.filters import folded
-from tamis.search.fuse import RANKS_ALONE, Ranking, Sources
-from tamis.search.links import SEEDS, Neighbour, neighbours
-from tamis.text import identifiers
-from tamis.text.words import words
+from tamis.query.filters import CHUNK_ATOMS, EVERYTHING, Workspace, atoms
+from tamis.search.boosts import trust_in_code
+from tamis.search.fuse import (
+    Position,
+    Ranking,
+    Trust,
+    fuse,
+    trust_in_words,
+    within,
+)
+from tamis.search.links import Reached, linked
+from tamis.search.question import Inquiry, Question, Trace
+from tamis.search.stages import Clock, run_stages
+from tamis.text.identifiers import asked, wanted_names
 
-_NO_SLUG: Final = re.compile(r"[^\w\- ]")
+log = logging.getLogger("tamis.search")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What the lanes found at one depth."""
+
+    rankings: Mapping[Lane, Ranking]
+    trust: Trust
+    fused: Sequence[Candidate]
+    reached: Sequence[Reached]  # by the links lane
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    rankings: Mapping[Lane, Ranking]
-    exhausted: bool  # no lane has more to give
-    sources: Sources = RANKS_ALONE  # what each lane's word is worth for this question
-    reached: tuple["Reached", ...] = ()  # what the links lane came to
+    """What the lanes found when they had been asked deep enough."""
+
+    gathered: Gathered
+    trace: Trace  # of all stages but the reranker
+    scanned: int  # rows that the lanes looked at
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """A document that links led to, and the passage of it that is meant."""
+def retrieve(inquiry: Inquiry, clock: Clock) -> Retrieved:
+    """Ask the lanes until the answer is full, or nothing that they have left belongs in it."""
+    question = inquiry.question.before_reranking
+    depth = first_depth(question)
+    scanned = 0
+    ways = _ways(inquiry)
+    for rows in ways:
+        while True:
+            scanned += inquiry.snapshot.state.chunks if rows.late else rows.chunks
+            gathered = gather(inquiry, rows, depth)
+            clock.lap("lanes")
+            trace = run_stages(gathered.fused, question, inquiry.lookups, clock)
+            if not _wants_more(gathered, trace, inquiry.lanes, question):
+                break
+            depth *= 4
+        count = len(trace["limit"])
+        limit = inquiry.question.limit
+        is_enough = count >= question.settings.fallback_threshold * limit
+        if is_enough or rows is ways[-1]:
+            break
+        log.debug("%d results of %d wanted: asked again, filtered after", count, limit)
+    return Retrieved(gathered, trace, scanned)
 
-    neighbour: Neighbour
-    passage: Passage
+
+def first_depth(question: Question) -> int:
+    """Return how deep the lanes are asked at first: with room for what the stages will drop."""
+    return max(question.weights.candidate_depth, 4 * question.limit)
 
 
-def retrieve(
-    snapshot: Snapshot,
-    text: str,
-    vector: NDArray[np.float32] | None,
-    lanes: Sequence[Lane],
-    allowed: Allowed,
-    depth: int,
-    further: Mapping[str, float] = EVENLY,
-) -> Retrieved:
-    """Ask the lanes for their `depth` best. Order is by score, then path, then position.
+def _ways(inquiry: Inquiry) -> list[Allowed]:
+    """Return the rows to ask for: filtered before scoring, or, for a workspace, as configured.
 
-    `further` are terms for the words lane besides the text's own, with what each counts.
+    Both ways give the same hits; `post` and `hybrid` are there to measure what `native` saves.
     """
+    allowed = inquiry.allowed
+    way = inquiry.question.settings.workspace_filtering
+    late = replace(allowed, late=True)
+    if not any(isinstance(atom, Workspace) for atom in atoms(inquiry.question.filter)):
+        return [allowed]
+    return {"post": [late], "hybrid": [allowed, late]}.get(way, [allowed])
+
+
+def _wants_more(
+    gathered: Gathered, trace: Trace, weights: Mapping[Lane, float], question: Question
+) -> bool:
+    """Return True if what the lanes have not shown yet could belong in the answer.
+
+    A short answer is filled up, unless the threshold ended it: what comes later has no higher score. A
+    full one is not final while its last candidate, penalised, scores less than the next one of a single
+    lane would. Both depend on the allowed rows alone, so the law holds; and without a threshold an answer
+    has `min(limit, eligible)` results.
+    """
+    depth = gathered.depth
+    rankings = {
+        lane: ranking for lane, ranking in gathered.rankings.items() if lane != "links"
+    }
+    if all(len(ranking) < depth for ranking in rankings.values()):
+        return False
+    candidates = trace["limit"]
+    if len(candidates) < question.limit:
+        return len(trace["threshold"]) == len(trace["fused"])
+    boost = largest_boost(question)
+    most = 0.0
+    for lane, ranking in rankings.items():
+        if ranking:
+            trusts = gathered.trust.of_hits(lane, [score for _, score in ranking])
+            next_rank = question.settings.rrf_k_constant + depth + 1
+            most = max(most, boost * weights[lane] * trusts[-1] / next_rank)
+    return min(each.raw_score for each in candidates) < most
+
+
+def largest_boost(question: Question) -> float:
+    """Return the most that boosts can multiply a score by: it may be named, or written today."""
+    weights = question.weights
+    boost = weights.named_boost if wanted_names(question.text) else 1.0
+    boost *= weights.path_boost
+    if question.counts_age:
+        from tamis.search.extras.recency import largest_factor
+
+        boost *= largest_factor(question.settings)
+    return boost
+
+
+def gather(inquiry: Inquiry, rows: Allowed, depth: int) -> Gathered:
+    """Ask each lane for its best `depth` and fuse them; the links lane starts from the result."""
+    question = inquiry.question
+    lanes = inquiry.lanes
+    reach = question.weights.candidate_depth
+    k = question.settings.rrf_k_constant
+    rankings = _rankings(inquiry, rows, depth)
+    # Trust depends on what is within reach, however many were asked for.
+    near = {lane: ranking[:reach] for lane, ranking in rankings.items()}
+    trust = trust_in_words(Trust.of(question.weights), near, reach)
+    trust = trust_in_code(trust, near, question.text)
+    if trust.inner != 1.0:
+        trust = replace(trust, openings=_openings(inquiry, rankings, rows))
+    fused = fuse(rankings, lanes, k, trust, reach)
+    reached: list[Reached] = []
+    if fused and question.max_hops and ("links" in lanes or question.graph_context):
+        known = [candidate for candidate in fused if within(candidate, reach)]
+        reached = linked(inquiry, known, rows)
+    if reached and "links" in lanes:
+        rankings["links"] = [(each.passage, each.neighbour.score) for each in reached]
+        fused = fuse(rankings, lanes, k, trust, reach)
+    fused = _without_cut_sections(inquiry, fused, rows)
+    return Gathered(rankings, trust, fused, reached, depth)
+
+
+def _rankings(inquiry: Inquiry, rows: Allowed, depth: int) -> dict[Lane, Ranking]:
+    """Ask the lanes side by side. Order is by score, then path, then position."""
     asks: list[LaneAsk] = []
-    if "meaning" in lanes and vector is not None:
-        asks.append(LaneAsk("meaning", vector))
-    if "words" in lanes:
-        terms = {**further, **_counted(text)}
+    if "meaning" in inquiry.lanes and inquiry.vector is not None:
+        asks.append(LaneAsk("meaning", inquiry.vector))
+    if "words" in inquiry.lanes:
+        terms = {**inquiry.wording.further, **inquiry.question.terms}
         asks.append(LaneAsk("words", None, tuple(terms), terms))
-    if "code" in lanes:
-        asks.append(LaneAsk("code", None, tuple(identifiers.asked(text))))
-    hits = snapshot.lanes(asks, allowed, depth)
-    passages = snapshot.passages(
-        sorted({hit.key for found in hits.values() for hit in found})
-    )
-    rankings = {lane: ranked(found, passages, depth) for lane, found in hits.items()}
-    return Retrieved(
-        rankings, all(len(ranking) < depth for ranking in rankings.values())
-    )
+    if "code" in inquiry.lanes:
+        asks.append(LaneAsk("code", None, asked(inquiry.question.text)))
+    hits = inquiry.snapshot.lanes(asks, rows, depth)
+    keys = sorted({hit.key for found in hits.values() for hit in found})
+    passages = inquiry.snapshot.passages(keys)
+    return {lane: _ranked(found, passages)[:depth] for lane, found in hits.items()}
 
 
-def _counted(text: str) -> dict[str, float]:
-    """The words of a question; one that it says again counts more, and never twice (BM25's k3 = 1)."""
-    return {
-        term: 2.0 * count / (1 + count) for term, count in Counter(words(text)).items()
-    }
-
-
-def linked(
-    snapshot: Snapshot,
-    fused: Sequence[Candidate],
-    text: str,
-    vector: NDArray[np.float32] | None,
-    hops: int,
-    allowed: Allowed,
-) -> list[Reached]:
-    """The links lane: what the best candidates lead to, best first, one passage for each document."""
-    look, count = (
-        partial(snapshot.links, allowed=allowed),
-        partial(snapshot.degrees, allowed=allowed),
-    )
-    reached = neighbours(_seeds(fused), hops, look, count)
-    if not reached:
-        return []
-    best = {candidate.passage.path: candidate.passage for candidate in reversed(fused)}
-    new = [each for each in reached if each.path not in best]
-    chosen = _best_passages(snapshot, new, text, vector, allowed)
-    passages = snapshot.passages(sorted(chosen.values()))
-    best |= {path: passages[key] for path, key in chosen.items()}
-    return [Reached(each, best[each.path]) for each in reached]
-
-
-def _seeds(fused: Sequence[Candidate]) -> dict[str, float]:
-    """The best documents. Fused scores are nearly level, and only the first few can vouch for others."""
-    best = list(dict.fromkeys(candidate.passage.path for candidate in fused))[:SEEDS]
-    return {path: 1 / place for place, path in enumerate(best, start=1)}
-
-
-def _best_passages(
-    snapshot: Snapshot,
-    reached: Sequence[Neighbour],
-    text: str,
-    vector: NDArray[np.float32] | None,
-    allowed: Allowed,
-) -> dict[str, int]:
-    """Of each document the passage that a link names, else the nearest to the question, else the first."""
-    if not reached:
-        return {}
-    paths = [each.path for each in reached]
-    keys = snapshot.keys(paths, allowed)
-    inside = snapshot.within(paths, allowed)
-    if vector is not None:
-        ask = LaneAsk("meaning", vector)
-    else:
-        terms = _counted(text)
-        ask = LaneAsk("words", None, tuple(terms), terms)
-    hits = snapshot.lanes([ask], inside, inside.chunks)[ask.lane]
-    score = {hit.key: hit.score for hit in hits}
-    best = {
-        path: max(own, key=lambda key: score.get(key, 0.0))
-        for path, own in keys.items()
-    }
-    return best | _named_passages(snapshot, reached, keys)
-
-
-def _named_passages(
-    snapshot: Snapshot, reached: Sequence[Neighbour], keys: Mapping[str, Sequence[int]]
-) -> dict[str, int]:
-    """The passages under the headings that links point at."""
-    led = (each.edge for each in reached if each.path == each.edge.target)
-    anchors = {edge.target: folded(edge.anchor.rpartition("#")[2]) for edge in led}
-    wanted = {path: anchor for path, anchor in anchors.items() if anchor}
-    passages = snapshot.passages([key for path in wanted for key in keys[path]])
-    found: dict[str, int] = {}
-    for path, anchor in wanted.items():
-        under = [key for key in keys[path] if anchor in _headings(passages[key])]
-        if under:
-            found[path] = under[0]
-    return found
-
-
-def _headings(passage: Passage) -> list[str]:
-    """The headings above a passage, each as it is written and as a web address has it."""
-    names = [folded(name) for name in passage.header_path.split(" > ")]
-    return [*names, *(_NO_SLUG.sub("", name).replace(" ", "-") for name in names)]
-
-
-def ranked(hits: Sequence[Hit], passages: Mapping[int, Passage], depth: int) -> Ranking:
+def _ranked(hits: Sequence[Hit], passages: Mapping[int, Passage]) -> Ranking:
     found = [(passages[hit.key], hit.score) for hit in hits]
-    return sorted(found, key=lambda item: (-item[1], item[0].position))[:depth]
+    return sorted(found, key=lambda item: (-item[1], item[0].position))
+
+
+def _openings(
+    inquiry: Inquiry, rankings: Mapping[Lane, Ranking], rows: Allowed
+) -> frozenset[Position]:
+    """Return where the meaning lane's documents begin: of their passages, the first that is allowed."""
+    paths = sorted({passage.path for passage, _ in rankings.get("meaning", ())})
+    openings = dict.fromkeys(paths, 0)
+    for path, (whole, allowed) in _cut_documents(inquiry, paths, rows).items():
+        openings[path] = whole.index(allowed[0])
+    return frozenset(openings.items())
+
+
+def _without_cut_sections(
+    inquiry: Inquiry, fused: list[Candidate], rows: Allowed
+) -> list[Candidate]:
+    """Take the sections from candidates whose document the filter cuts: they hold what it keeps out."""
+    passages = (candidate.passage for candidate in fused)
+    paths = sorted({each.path for each in passages if each.parent is not None})
+    cut = _cut_documents(inquiry, paths, rows)
+    shown = []
+    for candidate in fused:
+        if candidate.passage.path in cut:
+            passage = replace(candidate.passage, parent=None)
+            candidate = replace(candidate, passage=passage)
+        shown.append(candidate)
+    return shown
+
+
+def _cut_documents(
+    inquiry: Inquiry, paths: Sequence[str], rows: Allowed
+) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
+    """Return the documents that the filter allows in part: all passages of each, and the allowed ones."""
+    terms = atoms(inquiry.question.filter)
+    if not paths or not any(isinstance(each, CHUNK_ATOMS) for each in terms):
+        return {}
+    snapshot = inquiry.snapshot
+    whole = snapshot.keys(paths, snapshot.allow(EVERYTHING))
+    allowed = snapshot.keys(paths, rows)
+    return {
+        path: (whole[path], allowed[path])
+        for path in paths
+        if len(allowed[path]) < len(whole[path])
+    }

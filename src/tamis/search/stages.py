@@ -1,143 +1,114 @@
-"""The chain after fusion, in order.
+"""The stages between fusion and answer, in their order.
 
-A stage takes candidates, best first, the question, and what it may call on, and returns candidates;
-the loop that runs them counts and times, so a stage knows nothing of either and any stage can be left
-out by name.
+A stage takes the candidates, best first, the question, and what it may look up, and returns candidates.
+The loop that runs the stages counts and times them, so a stage knows nothing of either, and any can be
+left out by name.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
 
-from tamis.model import Candidate
-from tamis.search.boosts import boosted, by_path, coherent, saturated, with_named
-from tamis.search.calibrate import calibrated
-from tamis.search.dedup import (
-    above_threshold,
-    collapsed,
-    limited_per_document,
-    near_texts,
-    one_per_parent,
-    without_overlap,
-    without_same_text,
+from tamis.search.boosts import (
+    archive,
+    aside,
+    coherence,
+    file_name,
+    named,
+    saturation,
 )
-from tamis.search.extras.diversity import diversified, same_meaning
-from tamis.search.extras.rerank import reranked
-from tamis.search.question import Means, Question
+from tamis.search.calibrate import calibrate
+from tamis.search.dedup import (
+    limit,
+    near_text,
+    overlap,
+    parents,
+    per_document,
+    same_text,
+    threshold,
+)
+from tamis.search.question import (
+    STAGE_NAMES,
+    Candidates,
+    Lookups,
+    Question,
+    StageName,
+    Trace,
+)
 
-Stage = Callable[[Sequence[Candidate], Question, Means], Sequence[Candidate]]
+Stage = Callable[[Candidates, Question, Lookups], Candidates]
 
-
-def _without_near_text(
-    candidates: Sequence[Candidate], ask: Question, _: Means
-) -> Sequence[Candidate]:
-    if not ask.settings.ngram_dedup_enabled:
-        return candidates
-    texts = [candidate.passage.content for candidate in candidates]
-    return collapsed(candidates, near_texts(texts, ask.settings.ngram_dedup_threshold))
-
-
-def _without_same_meaning(
-    candidates: Sequence[Candidate], ask: Question, means: Means
-) -> Sequence[Candidate]:
-    if not ask.settings.dedup_enabled or ask.mmr or not candidates:
-        return candidates
-    threshold = ask.settings.dedup_similarity_threshold
-    return collapsed(candidates, same_meaning(means.vectors(candidates), threshold))
-
-
-def _by_mmr(
-    candidates: Sequence[Candidate], ask: Question, means: Means
-) -> Sequence[Candidate]:
-    """Of the first so many; what ranks lower could rise only for being off the point."""
-    if not ask.mmr or not candidates:
-        return candidates
-    first = candidates[: max(_LEAST_DIVERSIFIED, 4 * ask.limit)]
-    return diversified(candidates, means.vectors(first), ask.settings.mmr_lambda)
-
-
-_LEAST_DIVERSIFIED: Final = 50
-
-STAGES: Final[Mapping[str, Stage]] = {
-    "named": lambda candidates, ask, _: with_named(
-        candidates, ask.text, ask.weights.named_boost, ask.weights.candidate_depth
-    ),
-    "file name": lambda candidates, ask, _: boosted(
-        candidates, "file name", ask.code_places.name_factor
-    ),
-    "aside": lambda candidates, ask, _: boosted(
-        candidates, "aside", ask.code_places.aside_factor
-    ),
-    "coherence": lambda candidates, ask, _: coherent(
-        candidates, ask.weights.coherence, ask.weights.candidate_depth
-    ),
-    "recency": lambda candidates, ask, _: boosted(
-        candidates, "recency", ask.recency_factor
-    ),
-    "archive": lambda candidates, ask, _: boosted(
-        candidates, "archive", by_path(ask.archive.factor)
-    ),
-    "saturation": lambda candidates, ask, _: saturated(
-        candidates, ask.weights.saturation
-    ),
-    "calibrate": lambda candidates, ask, means: calibrated(
-        candidates,
-        means.coverage(candidates),
-        means.related,
-        ask.weights.candidate_depth,
-    ),
-    "threshold": lambda candidates, ask, _: above_threshold(candidates, ask.min_score),
-    "same text": lambda candidates, ask, _: (
-        without_same_text(candidates)
-        if ask.weights.content_dedup_enabled
-        else candidates
-    ),
-    "overlap": lambda candidates, ask, _: (
-        without_overlap(candidates) if ask.weights.content_dedup_enabled else candidates
-    ),
-    "near text": _without_near_text,
-    "same meaning": _without_same_meaning,
-    "mmr": _by_mmr,
-    "per document": lambda candidates, ask, _: limited_per_document(
-        candidates, ask.max_chunks_per_doc
-    ),
-    "rerank": lambda candidates, ask, means: (
-        reranked(
-            candidates,
-            ask.text,
-            ask.settings.rerank_top_n,
-            ask.weights.rerank_budget_ms,
-            means.rerank,
-        )
-        if ask.rerank
-        else candidates
-    ),
-    "parents": lambda candidates, ask, _: (
-        one_per_parent(candidates) if ask.parents else candidates
-    ),
-    "limit": lambda candidates, ask, _: candidates[: ask.limit],
+STAGES: Final[Mapping[StageName, Stage]] = {
+    "named": named,
+    "file name": file_name,
+    "aside": aside,
+    "coherence": coherence,
+    "archive": archive,
+    "saturation": saturation,
+    "calibrate": calibrate,
+    "threshold": threshold,
+    "same text": same_text,
+    "overlap": overlap,
+    "near text": near_text,
+    "per document": per_document,
+    "parents": parents,
+    "limit": limit,
 }
 
 
-def run_stages(
-    fused: Sequence[Candidate],
-    question: Question,
-    means: Means,
-    funnel: dict[str, int],
-    spent: dict[str, float],
-    trace: dict[str, Sequence[Candidate]] | None = None,
-) -> Sequence[Candidate]:
-    """The chain. How many candidates left each stage goes to `funnel`, the seconds it took are added up.
+def optional_stages(question: Question) -> dict[StageName, Stage]:
+    """Import the stages that are off by default and that a question asks for."""
+    stages: dict[StageName, Stage] = {}
+    if question.counts_age:
+        from tamis.search.extras.recency import recency
 
-    `trace`, where one is given, gets what every stage left.
-    """
+        stages["recency"] = recency
+    if question.mmr:
+        from tamis.search.extras.diversity import mmr
+
+        stages["mmr"] = mmr
+    elif question.settings.dedup_enabled:
+        from tamis.search.extras.diversity import same_meaning
+
+        stages["same meaning"] = same_meaning
+    if question.rerank:
+        from tamis.search.extras.rerank import rerank
+
+        stages["rerank"] = rerank
+    return stages
+
+
+class Clock:
+    """The time that a search has spent, by name; times of the same name add up."""
+
+    def __init__(self) -> None:
+        self.began = self._last = time.perf_counter()
+        self._spent: dict[str, float] = {}
+
+    def lap(self, name: str, since: float | None = None) -> None:
+        """Count the time since the last lap, or since a moment."""
+        now = time.perf_counter()
+        began = self._last if since is None else since
+        self._spent[name] = self._spent.get(name, 0.0) + now - began
+        self._last = now
+
+    def milliseconds(self) -> dict[str, float]:
+        self.lap("total", self.began)
+        return {name: round(spent * 1000, 3) for name, spent in self._spent.items()}
+
+
+def run_stages(
+    fused: Candidates, question: Question, lookups: Lookups, clock: Clock
+) -> Trace:
+    """Pass candidates through the stages; return what each left."""
+    stages = {**STAGES, **optional_stages(question)}
+    trace: dict[StageName | Literal["fused"], Candidates] = {"fused": fused}
     candidates = fused
-    for name, stage in STAGES.items():
-        began = time.perf_counter()
-        if name not in question.without:
-            candidates = stage(candidates, question, means)
-        funnel[name] = len(candidates)
-        if trace is not None:
-            trace[name] = candidates
-        spent[name] = spent.get(name, 0.0) + time.perf_counter() - began
-    return candidates
+    began = time.perf_counter()
+    for name in STAGE_NAMES:
+        if name in stages and name not in question.without:
+            candidates = stages[name](candidates, question, lookups)
+        trace[name] = candidates
+        clock.lap(name)
+    clock.lap("stages", began)
+    return trace

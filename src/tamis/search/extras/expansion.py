@@ -1,118 +1,90 @@
-"""A question in other words: terms of the vocabulary that are near to it (P1, C49), and synonyms (P5).
+"""A question in other words: terms of the vocabulary that are near to it, and synonyms.
 
 Terms come from the allowed rows alone and synonyms from the question alone, so the law holds. The terms
 are added to what the model reads; the words lane gets them, and synonyms, as further terms that count
-less. Without a whole vocabulary there is no expansion, and the answer says so.
+less. Without a complete vocabulary there is no expansion, and the answer says so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tamis.index.protocol import Allowed, Concept, Snapshot
-from tamis.search.extras.synonyms import Synonyms
-from tamis.settings import SearchSettings
+from tamis.index.protocol import Concept
+from tamis.search.question import Inquiry, Wording
 from tamis.text.words import words
 from tamis.weights import Weights
 
-Vector = NDArray[np.float32]
-Near = Callable[[int], Sequence[Concept] | None]  # the so many nearest terms
+# From a number to that many nearest terms; None if there is no complete vocabulary.
+Near = Callable[[int], Sequence[Concept] | None]
 
-_FIRST: Final = (
-    16  # terms looked at before more are asked for: some are in the question already
-)
+_FIRST: Final = 16  # terms looked at before more are asked for: the question has some
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
-    """The terms that were added to a question, nearest first."""
+def reworded(inquiry: Inquiry) -> Inquiry:
+    """Add terms and synonyms to what the lanes are asked."""
+    question = inquiry.question
+    weights = question.weights
+    vector = inquiry.vector
+    embed = inquiry.lookups.models.embed
+    terms: tuple[str, ...] | None = ()
+    if question.settings.query_expansion_enabled and vector is not None and embed:
+        asked = vector
 
-    terms: tuple[str, ...] = ()
-    unready: bool = False  # there is no whole vocabulary to take any from
+        def near(depth: int) -> Sequence[Concept] | None:
+            return inquiry.snapshot.concepts(
+                asked,
+                inquiry.allowed,
+                depth,
+                weights.query_expansion_min_frequency,
+                weights.query_expansion_max_terms,
+            )
 
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """What the lanes are asked with."""
-
-    vector: Vector | None
-    # Terms for the words lane besides the question's own, with what each counts.
-    further: Mapping[str, float] = field(default_factory=dict)
-    expansion: Expansion = Expansion()
+        terms = expansion(question.text, weights, near)
+        if terms:
+            vector = embed(" ".join((question.text, *terms)))
     synonyms: tuple[str, ...] = ()
+    further = weighted(question.text, terms or (), weights.query_expansion_keywords)
+    weight = weights.synonym_weight
+    if question.synonyms and weight:
+        synonyms = question.synonyms.words(question.text)
+        for stem, counts in weighted(question.text, synonyms, weight).items():
+            further[stem] = max(counts, further.get(stem, 0.0))
+    wording = Wording(further, terms or (), synonyms, has_vocabulary=terms is not None)
+    return replace(inquiry, vector=vector, wording=wording)
 
 
-def worded(
-    snapshot: Snapshot,
-    text: str,
-    vector: Vector | None,
-    embed: Callable[[str], Vector] | None,
-    allowed: Allowed,
-    settings: SearchSettings,
-    weights: Weights,
-    synonyms: Synonyms,
-) -> Wording:
-    """A question with what is added to it; just its vector where nothing is asked to be."""
-    expansion = Expansion()
-    if settings.query_expansion_enabled and vector is not None and embed is not None:
-        floor, most, asked = (
-            weights.query_expansion_min_frequency,
-            weights.query_expansion_max_terms,
-            vector,
-        )
-        expansion = expanded(
-            text,
-            weights,
-            lambda depth: snapshot.concepts(asked, allowed, depth, floor, most),
-        )
-        if expansion.terms:
-            vector = embed(" ".join((text, *expansion.terms)))
-    also = synonyms.words(text)
-    further = weighted(text, expansion.terms, weights.query_expansion_keywords)
-    for term, weight in weighted(text, also, synonyms.weight).items():
-        further[term] = max(weight, further.get(term, 0.0))
-    return Wording(vector, further, expansion, also)
+def expansion(text: str, weights: Weights, near: Near) -> tuple[str, ...] | None:
+    """Return the nearest terms that say more than the question and the terms before them.
 
-
-def expanded(text: str, weights: Weights, near: Near) -> Expansion:
-    """The nearest terms that say something new: more than the question and the terms before them."""
-    depth = _FIRST + weights.query_expansion_top_k
+    None if there is no complete vocabulary.
+    """
+    most = weights.query_expansion_top_k
+    depth = _FIRST + most
     while True:
         found = near(depth)
         if found is None:
-            return Expansion(unready=True)
-        close = [
-            each for each in found if each.score >= weights.query_expansion_threshold
-        ]
-        chosen = _new(text, [each.term for each in close])[
-            : weights.query_expansion_top_k
-        ]
-        if len(chosen) == weights.query_expansion_top_k or len(close) < depth:
-            return Expansion(tuple(chosen))
+            return None
+        close = []
+        for each in found:
+            if each.score >= weights.query_expansion_threshold:
+                close.append(each.term)
+        said = set(words(text))
+        chosen = []
+        for term in close:
+            stems = set(words(term))
+            if not stems <= said:
+                chosen.append(term)
+                said |= stems
+        if len(chosen) >= most or len(close) < depth:
+            return tuple(chosen[:most])
         depth *= 4
 
 
-def _new(text: str, terms: Sequence[str]) -> list[str]:
-    said = set(words(text))
-    chosen = []
-    for term in terms:
-        stems = set(words(term))
-        if not stems <= said:
-            chosen.append(term)
-            said |= stems
-    return chosen
-
-
 def weighted(text: str, added: Sequence[str], weight: float) -> dict[str, float]:
-    """Stems that the question does not have, with their weights; one of several words shares its weight."""
-    if not weight:
-        return {}
+    """Return stems that the question does not have, with weights; those of one phrase share its weight."""
     terms: dict[str, float] = {}
     said = set(words(text))
-    for phrase in added:
+    for phrase in added if weight else ():
         stems = words(phrase)
         for stem in stems:
             if stem not in said:

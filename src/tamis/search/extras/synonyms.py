@@ -1,9 +1,9 @@
-"""Synonyms for the words lane (P5): from a table of the trade's words, the user's own, and WordNet.
+"""Synonyms for the words lane: from a table of software terms, a table of the user's, and WordNet.
 
-They depend on the question alone, come in a fixed order, and count less than what was asked for. A table
-is a text file with a group on each line, its words parted by commas; what follows a `#` is a remark. A
-synonym of several words is taken only where each of them is a word to search for ("pull request", but
-not "log in", which would be found by every log).
+They depend on the question alone, come in a fixed order, and count less than its own words. A table is a
+text file with a group on each line, its words separated by commas; a `#` starts a comment. A synonym of
+several words is taken only if each of them is a word to search for ("pull request", but not "log in",
+which would be found by every log).
 """
 
 import mmap
@@ -11,13 +11,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from tamis.errors import BadSetting
 from tamis.text.words import words
 
-# Endings of inflected forms, and what they stand for, for each part of speech in the order that is asked.
+Phrase = tuple[str, ...]  # by its stems
+Groups = Mapping[Phrase, tuple[str, ...]]  # from a phrase to its synonyms
+
+_LONGEST: Final = 3  # words of a phrase
+_MOST_OF_GROUPS: Final = 4  # synonyms of one phrase from tables
+_SENSES: Final = 2  # the first two of WordNet's
+_MOST_OF_SENSES: Final = 2  # words of them
+_LARGEST_FILE: Final = 10_000_000
+# Endings of inflected forms and their base forms, for each part of speech in the order of asking.
 _ENDINGS: Final = {
     "noun": (
         ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("ies", "y"), ("s", ""),
@@ -28,54 +37,41 @@ _ENDINGS: Final = {
     "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "adv": (),
 }  # fmt: skip
-_WORDNET: Final = Path("/usr/share/wordnet")
-_HINT: Final = "install the package wordnet-base"
 
 
 @dataclass(frozen=True, slots=True)
 class WordNet:
-    """A folder of dictionary files."""
+    """A folder of WordNet's dictionary files."""
 
-    folder: Path
+    folder: Path = Path("/usr/share/wordnet")
     _files: dict[str, mmap.mmap] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     def senses(self, word: str) -> Iterator[tuple[str, ...]]:
-        """The words of each sense, nouns before verbs before others, the most usual sense of each first."""
+        """Yield the words of each sense, nouns before verbs before others, the most usual sense first."""
         written = word.lower().replace(" ", "_").encode("utf-8", "surrogatepass")
-        for part in _ENDINGS:
-            for place in self._places(part, written):
-                yield self._words(part, place)
-
-    def _places(self, part: str, word: bytes) -> list[int]:
-        """Where a word's senses stand: as it is written, else by the first base form that there is."""
-        bases = (
-            word.removesuffix(old.encode()) + new.encode()
-            for old, new in self._endings(part, word)
-        )
-        for form in (word, *bases):
-            line = bisected(self._file(f"index.{part}"), form)
-            if line is not None:
-                return self._offsets(part, line)
-        return []
-
-    def _endings(self, part: str, word: bytes) -> list[tuple[str, str]]:
-        return [
-            (old, new)
-            for old, new in _ENDINGS[part]
-            if word.endswith(old.encode()) and len(word) > len(old) + 1
-        ]
+        for part, endings in _ENDINGS.items():
+            forms = [written]
+            for old, new in endings:
+                if written.endswith(old.encode()) and len(written) > len(old) + 1:
+                    forms.append(written.removesuffix(old.encode()) + new.encode())
+            index = self._file(f"index.{part}")
+            lines = (bisected(index, form) for form in forms)
+            for offset in self._offsets(part, next(filter(None, lines), b"")):
+                yield self._words(part, offset)
 
     def _offsets(self, part: str, line: bytes) -> list[int]:
         """`lemma pos synset_cnt p_cnt [symbol...] sense_cnt tagsense_cnt offset...`"""
+        if not line:
+            return []
         try:
             fields = line.split()
-            senses, pointers = int(fields[2]), int(fields[3])
-            offsets = [int(each) for each in fields[6 + pointers :]]
+            offsets = [int(each) for each in fields[6 + int(fields[3]) :]]
+            is_whole = int(fields[2]) == len(offsets)
         except (ValueError, IndexError):
-            raise self._malformed(f"index.{part}", line) from None
-        if senses != len(offsets):
+            is_whole = False
+        if not is_whole:
             raise self._malformed(f"index.{part}", line)
         return offsets
 
@@ -87,43 +83,42 @@ class WordNet:
         try:
             fields = line.decode("utf-8").split()
             count = int(fields[3], 16)
-            words = tuple(fields[4 : 4 + 2 * count : 2])
+            listed = fields[4 : 4 + 2 * count : 2]
+            is_whole = fields[0] == f"{offset:08}" and len(listed) == count
         except (ValueError, IndexError):
-            raise self._malformed(f"data.{part}", line) from None
-        if fields[0] != f"{offset:08}" or len(words) != count:
+            is_whole = False
+        if not is_whole:
             raise self._malformed(f"data.{part}", line)
-        return tuple(
-            word.partition("(")[0].replace("_", " ").lower() for word in words
-        )  # `dead(p)`: a marker
+        # `dead(p)` has a marker.
+        plain = (word.partition("(")[0].replace("_", " ").lower() for word in listed)
+        return tuple(plain)
 
     def _file(self, name: str) -> mmap.mmap:
         if name not in self._files:
-            self._files[name] = self._map(name)
+            try:
+                with (self.folder / name).open("rb") as source:
+                    pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+            except ValueError:
+                raise self._no_dictionary(f"{name} is empty") from None
+            except OSError as error:
+                reason = f"{name} cannot be read ({error.strerror})"
+                raise self._no_dictionary(reason) from error
+            self._files[name] = pages
         return self._files[name]
-
-    def _map(self, name: str) -> mmap.mmap:
-        try:
-            with (self.folder / name).open("rb") as source:
-                return mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            reason = (
-                "is empty"
-                if isinstance(error, ValueError)
-                else f"cannot be read ({error.strerror})"
-            )
-            raise BadSetting(
-                f"{self.folder} is no WordNet dictionary: {name} {reason}", hint=_HINT
-            ) from error
 
     def _malformed(self, name: str, line: bytes) -> BadSetting:
         shown = line[:60].decode("utf-8", "replace")
+        return self._no_dictionary(f"{name} is not in WordNet's form: {shown!r}")
+
+    def _no_dictionary(self, reason: str) -> BadSetting:
         return BadSetting(
-            f"{self.folder / name} is not in WordNet's form: {shown!r}", hint=_HINT
+            f"{self.folder} is no WordNet dictionary: {reason}",
+            hint="install the package wordnet-base",
         )
 
 
 def bisected(pages: mmap.mmap | bytes, word: bytes) -> bytes | None:
-    """The line that begins with the word, in a file whose lines are sorted by what they begin with."""
+    """Find the line that begins with the word, in a file whose lines are sorted by their first words."""
     low, high = 0, len(pages)
     while low < high:
         middle = (low + high) // 2
@@ -134,40 +129,29 @@ def bisected(pages: mmap.mmap | bytes, word: bytes) -> bytes | None:
         found = line.partition(b" ")[0]
         if found == word:
             return line
-        low, high = (end + 1, high) if found < word else (low, start)
+        if found < word:
+            low = end + 1
+        else:
+            high = start
     return None
-
-
-Phrase = tuple[str, ...]  # by its stems
-Groups = Mapping[Phrase, tuple[str, ...]]  # from a phrase to what else is said for it
-
-_LONGEST: Final = 3  # words of a phrase
-_MOST_OF_GROUPS: Final = 4  # synonyms of one phrase from tables
-_SENSES: Final = 2  # of WordNet's, the first two (P5)
-_MOST_OF_SENSES: Final = 2  # words of them (P5)
-_LARGEST_FILE: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Synonyms:
-    """Where synonyms come from, and what they count."""
+    """Where synonyms come from."""
 
-    groups: Groups = field(default_factory=dict)
+    groups: Groups
     dictionary: WordNet | None = None
-    weight: float = 0.0
 
     @classmethod
-    def of(cls, chosen: str, weight: float, root: Path) -> "Synonyms":
-        """Open what the setting `search.synonyms` names: none, the own tables, or a file of the user."""
-        if chosen == "off" or not weight:
-            return NO_SYNONYMS
+    def of(cls, chosen: str, root: Path) -> "Synonyms":
+        """Open what `search.synonyms` names: the table of software terms, WordNet too, or a file."""
         if chosen not in ("software", "wordnet"):
-            return cls(grouped(_read(root / Path(chosen).expanduser())), None, weight)
-        dictionary = WordNet(_WORDNET) if chosen == "wordnet" else None
-        return cls(grouped(_software()), dictionary, weight)
+            return cls(grouped(_read(root / Path(chosen).expanduser())))
+        return cls(grouped(_software()), WordNet() if chosen == "wordnet" else None)
 
     def words(self, text: str) -> tuple[str, ...]:
-        """The synonyms of what a text says, in the order of the text, each once."""
+        """Return the synonyms of the words of a text, in their order, each once."""
         asked = words(text)
         found: dict[Phrase, str] = {}
         for synonym in (*self._of_groups(asked), *self._of_dictionary(text)):
@@ -179,46 +163,34 @@ class Synonyms:
     def _of_groups(self, asked: list[str]) -> Iterator[str]:
         for at in range(len(asked)):
             for length in range(_LONGEST, 0, -1):
-                yield from self.groups.get(tuple(asked[at : at + length]), ())[
-                    :_MOST_OF_GROUPS
-                ]
+                synonyms = self.groups.get(tuple(asked[at : at + length]), ())
+                yield from synonyms[:_MOST_OF_GROUPS]
 
     def _of_dictionary(self, text: str) -> Iterator[str]:
+        """Yield the first words of each word's first senses, as the first design has it."""
         if self.dictionary is None:
             return
-        for word in dict.fromkeys(text.lower().split()):
-            plain = word.strip("\"'`.,;:!?()[]{}")
-            if len(words(plain)) == 1:
-                yield from _usual(self.dictionary, plain)
-
-
-NO_SYNONYMS: Final = Synonyms()
-
-
-def _usual(dictionary: WordNet, word: str) -> list[str]:
-    """What stands beside a word in its first senses. The first two words of each, as in the design."""
-    senses = [
-        sense for sense, _ in zip(dictionary.senses(word), range(_SENSES), strict=False)
-    ]
-    others = (
-        other
-        for sense in senses
-        for other in sense[:_MOST_OF_SENSES]
-        if words(other) != words(word)
-    )
-    return list(dict.fromkeys(other for other in others if simple(other)))[
-        :_MOST_OF_SENSES
-    ]
+        for written in dict.fromkeys(text.lower().split()):
+            word = written.strip("\"'`.,;:!?()[]{}")
+            stems = words(word)
+            if len(stems) != 1:
+                continue
+            others: dict[str, None] = {}
+            for sense in islice(self.dictionary.senses(word), _SENSES):
+                for other in sense[:_MOST_OF_SENSES]:
+                    if words(other) != stems and simple(other):
+                        others[other] = None
+            yield from islice(others, _MOST_OF_SENSES)
 
 
 def simple(synonym: str) -> Phrase:
-    """A synonym by its stems; nothing for one that is long, or of which not every word is searched for."""
+    """Return a synonym's stems; none if it is long, or if one of its words is not searched for."""
     stems = tuple(words(synonym))
     return stems if len(stems) == len(synonym.split()) <= _LONGEST else ()
 
 
 def grouped(groups: Iterable[tuple[str, ...]]) -> Groups:
-    """From each phrase to the others of its groups, in the order of the groups."""
+    """Map each phrase to the others of its groups, in the order of the groups."""
     found: dict[Phrase, dict[str, None]] = {}
     for group in groups:
         for phrase in group:
@@ -229,38 +201,38 @@ def grouped(groups: Iterable[tuple[str, ...]]) -> Groups:
 
 
 def parsed(text: str) -> list[tuple[str, ...]]:
-    """The groups of a table."""
-    lines = (line.partition("#")[0].lower().split(",") for line in text.splitlines())
-    groups = [
-        tuple(dict.fromkeys(" ".join(word.split()) for word in line if word.strip()))
-        for line in lines
-    ]
-    return [group for group in groups if len(group) > 1]
+    """Return the groups of a table."""
+    groups = []
+    for line in text.lower().splitlines():
+        phrases = (" ".join(each.split()) for each in line.partition("#")[0].split(","))
+        group = tuple(dict.fromkeys(filter(None, phrases)))
+        if len(group) > 1:
+            groups.append(group)
+    return groups
 
 
 @cache
-def _software() -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        parsed(files("tamis.search.extras").joinpath("software.txt").read_text("utf-8"))
+def _software() -> list[tuple[str, ...]]:
+    return parsed(
+        files("tamis.search.extras").joinpath("software.txt").read_text("utf-8")
     )
 
 
 def _read(file: Path) -> list[tuple[str, ...]]:
-    """The user's own table."""
+    """Read the user's own table."""
+    setting = "search.synonyms"
     try:
         with file.open("rb") as source:
             data = source.read(_LARGEST_FILE + 1)
     except OSError as error:
-        message = f"search.synonyms: cannot read {file}: {error.strerror}"
+        message = f"{setting}: cannot read {file}: {error.strerror}"
         hint = "allowed: off, software, wordnet, or the path of a file of your own"
         raise BadSetting(message, hint=hint) from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        message = f"search.synonyms: {file} is not UTF-8 text"
-        raise BadSetting(message, hint="save it as UTF-8") from error
     if len(data) > _LARGEST_FILE:
-        raise BadSetting(
-            f"search.synonyms: {file} is too large", hint="10 MB are the most"
-        )
-    return parsed(text)
+        message = f"{setting}: {file} is too large"
+        raise BadSetting(message, hint="10 MB are the most")
+    try:
+        return parsed(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        message = f"{setting}: {file} is not UTF-8 text"
+        raise BadSetting(message, hint="save it as UTF-8") from error
