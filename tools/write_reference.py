@@ -1,4 +1,4 @@
-"""Write docs/settings.md, cli.md, clients.md and parts of mcp.md from what they describe.
+"""Write docs/settings.md, cli.md, clients.md and parts of mcp.md and python.md from what they describe.
 
 python tools/write_reference.py [--check]
 """
@@ -6,7 +6,7 @@ python tools/write_reference.py [--check]
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +14,7 @@ import yaml
 
 from agent_run import agent_run
 from tamis.cli.main import cli
-from tamis.request import Argument
+from tamis.request import ARGUMENTS, Argument
 from tamis.server.schema import TOOLS
 from tamis.settings import ENVIRONMENT_NAMES, KEYS, environment_name
 
@@ -216,13 +216,28 @@ def clients() -> str:
 
 
 def mcp_page() -> str:
-    """The page as it is, with its generated parts made anew."""
     parts = {"run": f"```\n{agent_run()}\n```", "tools": "\n".join(tool_lines())}
-    page = (DOCS / "mcp.md").read_text(encoding="utf-8")
-    for name, text in parts.items():
-        head, _, rest = page.partition(f"<!-- {name} -->\n")
-        page = f"{head}<!-- {name} -->\n{text}\n<!-- end -->{rest.partition('<!-- end -->')[2]}"
+    return with_parts("mcp.md", parts)
+
+
+def python_page() -> str:
+    return with_parts("python.md", {"arguments": "\n".join(argument_lines(ARGUMENTS))})
+
+
+def with_parts(name: str, parts: Mapping[str, str]) -> str:
+    """Return a page as it is, with its generated parts made anew."""
+    page = (DOCS / name).read_text(encoding="utf-8")
+    for part, text in parts.items():
+        head, _, rest = page.partition(f"<!-- {part} -->\n")
+        rest = rest.partition("<!-- end -->")[2]
+        page = f"{head}<!-- {part} -->\n{text}\n<!-- end -->{rest}"
     return page
+
+
+def argument_lines(arguments: Sequence[Argument]) -> Iterator[str]:
+    yield "| argument | is |\n|---|---|"
+    for each in arguments:
+        yield f"| `{each.name}` | {meaning(each)} |"
 
 
 def tool_lines() -> Iterator[str]:
@@ -286,6 +301,7 @@ def main() -> int:
         "cli.md": cli_page(),
         "clients.md": clients_page(),
         "mcp.md": mcp_page(),
+        "python.md": python_page(),
     }
     if "--check" in sys.argv:
         stale = [

@@ -78,13 +78,6 @@ def _for_agents(argument: Argument) -> Argument:
 _MAX_TOKENS: Final = Argument(
     "max_tokens", "integer", low=SMALLEST_ANSWER, high=LARGEST_ANSWER
 )
-_QUERY, _LIMIT, *_OTHERS = (
-    _for_agents(each) for each in ARGUMENTS if each.name not in _NOT_FOR_AGENTS
-)
-_GRAPH: Final = tuple(each for each in _OTHERS if each.name in _ALONG_LINKS)
-_NARROWER: Final = tuple(each for each in _OTHERS if each not in _GRAPH)
-_SEARCH: Final = (_QUERY, _LIMIT, _MAX_TOKENS, _CURSOR, *_NARROWER)
-_BRIEF: Final = tuple(each.brief for each in _SEARCH)
 _FOUND: Final = {
     "type": "object",
     "properties": {
@@ -110,58 +103,74 @@ _FOUND: Final = {
 # The same, as the first tool has described it.
 _FOUND_BRIEF: Final = {"type": "object", "required": _FOUND["required"]}
 
-TOOLS: Final = (
-    Tool(
-        "query_documents",
-        "Find passages in the documents and code here, by meaning, words, names and links. Gives path, "
-        "lines, text and a score (0 to 1; below 0.3 is hardly an answer). Filters are exact; all must hold.",
-        _SEARCH,
-        _FOUND,
-    ),
-    Tool(
-        "query_unique_documents",
-        "query_documents with one passage per document: which documents are about it.",
-        _BRIEF,
-        _FOUND_BRIEF,
-        {"unique": True},
-    ),
-    Tool(
-        "graphrag_hybrid_search",
-        "query_documents along links and imports: what is related, and how.",
-        (*_BRIEF[:4], *_GRAPH, *_BRIEF[4:]),
-        _FOUND_BRIEF,
-        _ALONG_LINKS,
-    ),
-    Tool(
-        "get_passage",
-        "Read a passage by chunk_id, or lines of a document.",
-        (
-            Argument("chunk_id", "text", "From a result; or give path."),
-            Argument("path", "text", "A document."),
-            Argument("start_line", "integer", low=1),
-            Argument("end_line", "integer", low=1),
-            Argument(
-                "neighbours",
-                "integer",
-                "Passages before and after the chunk.",
-                low=0,
-                high=20,
-            ),
-            _MAX_TOKENS.brief,
+
+def tools_of(arguments: Sequence[Argument]) -> tuple[Tool, ...]:
+    """Return the tools, for these arguments of a search."""
+    query, limit, *others = (
+        _for_agents(each) for each in arguments if each.name not in _NOT_FOR_AGENTS
+    )
+    along_links = [each for each in others if each.name in _ALONG_LINKS]
+    others = [each for each in others if each.name not in _ALONG_LINKS]
+    search = (query, limit, _MAX_TOKENS, _CURSOR, *others)
+    brief = tuple(each.brief for each in search)
+    return (
+        Tool(
+            "query_documents",
+            "Find passages in the documents and code here, by meaning, words, names and links. Gives path, "
+            "lines, text and a score (0 to 1; below 0.3 is hardly an answer). Filters are exact; all must hold.",
+            search,
+            _FOUND,
         ),
-        {
-            "type": "object",
-            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
-            "required": ["path", "start_line", "end_line", "content"],
-        },
-    ),
-    Tool(
-        "index_status",
-        "What is indexed: documents, age, pending and skipped files, model, workspaces.",
-        (),
-        {"type": "object", "required": ["roots", "freshness"]},
-    ),
-)
+        Tool(
+            "query_unique_documents",
+            "query_documents with one passage per document: which documents are about it.",
+            brief,
+            _FOUND_BRIEF,
+            {"unique": True},
+        ),
+        Tool(
+            "graphrag_hybrid_search",
+            "query_documents along links and imports: what is related, and how.",
+            (*brief[:4], *along_links, *brief[4:]),
+            _FOUND_BRIEF,
+            _ALONG_LINKS,
+        ),
+        Tool(
+            "get_passage",
+            "Read a passage by chunk_id, or lines of a document.",
+            (
+                Argument("chunk_id", "text", "From a result; or give path."),
+                Argument("path", "text", "A document."),
+                Argument("start_line", "integer", low=1),
+                Argument("end_line", "integer", low=1),
+                Argument(
+                    "neighbours",
+                    "integer",
+                    "Passages before and after the chunk.",
+                    low=0,
+                    high=20,
+                ),
+                _MAX_TOKENS.brief,
+            ),
+            {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string"},
+                    "content": {"type": "string"},
+                },
+                "required": ["path", "start_line", "end_line", "content"],
+            },
+        ),
+        Tool(
+            "index_status",
+            "What is indexed: documents, age, pending and skipped files, model, workspaces.",
+            (),
+            {"type": "object", "required": ["roots", "freshness"]},
+        ),
+    )
+
+
+TOOLS: Final = tools_of(ARGUMENTS)
 
 
 def tools_for(roots: Sequence[str]) -> dict[str, Tool]:
@@ -205,14 +214,11 @@ class Operation:
         return self.method == "POST" and bool(self.arguments)
 
 
-_Q: Final = replace(ARGUMENTS[0], also=("q",))
 _MARKS: Final = Argument(
     "marks",
     "flag",
     "Tell where the question's words are in each passage, and its best sentence.",
 )
-_SEARCH_HTTP: Final = (_Q, _CURSOR, *ARGUMENTS[1:], _MARKS)
-_FILTERS: Final = tuple(each for each in ARGUMENTS if each.narrows)
 _PATH: Final = Argument(
     "path", "text", "A document's path below its root.", required=True
 )
@@ -226,148 +232,166 @@ _TYPED: Final = Argument(
     "query", "text", "Filters that were typed with a question count.", also=("q",)
 )
 
-OPERATIONS: Final = (
-    Operation(
-        "search",
-        "GET",
-        "/search",
-        "Find passages.",
-        "Found",
-        _SEARCH_HTTP,
-        faults=(404, 409),
-        has_tag=True,
-        has_root=True,
-    ),
-    Operation(
-        "search_by_body",
-        "POST",
-        "/search",
-        "Find passages; arguments as JSON.",
-        "Found",
-        _SEARCH_HTTP,
-        faults=(404, 409, 408, 413, 415),
-        has_root=True,
-    ),
-    Operation(
-        "documents",
-        "GET",
-        "/documents",
-        "List the documents that a filter lets through, by path.",
-        "Documents",
-        (
-            Argument("limit", "integer", low=1, high=LARGEST_PAGE, default=100),
-            _CURSOR,
-            *_FILTERS,
+
+def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
+    """Return the operations, for these arguments of a search."""
+    query, *others = arguments
+    search = (replace(query, also=("q",)), _CURSOR, *others, _MARKS)
+    filters = [each for each in arguments if each.narrows]
+    return (
+        Operation(
+            "search",
+            "GET",
+            "/search",
+            "Find passages.",
+            "Found",
+            search,
+            faults=(404, 409),
+            has_tag=True,
+            has_root=True,
         ),
-        faults=(404, 409),
-        has_tag=True,
-        has_root=True,
-    ),
-    Operation(
-        "document",
-        "GET",
-        "/documents/{path}",
-        "Read a document as it is now, with its outline, links and backlinks. Filters are about those links.",
-        "Document",
-        (Argument("html", "flag", "Markdown as HTML too, made safe."), *_FILTERS),
-        _PATH,
-        faults=(404, 409),
-        has_tag=True,
-        has_root=True,
-    ),
-    Operation(
-        "passage",
-        "GET",
-        "/passages/{chunk_id}",
-        "Read a passage.",
-        "Excerpt",
-        (
-            Argument(
-                "neighbours", "integer", "Passages before and after it.", low=0, high=20
+        Operation(
+            "search_by_body",
+            "POST",
+            "/search",
+            "Find passages; arguments as JSON.",
+            "Found",
+            search,
+            faults=(404, 409, 408, 413, 415),
+            has_root=True,
+        ),
+        Operation(
+            "documents",
+            "GET",
+            "/documents",
+            "List the documents that a filter lets through, by path.",
+            "Documents",
+            (
+                Argument("limit", "integer", low=1, high=LARGEST_PAGE, default=100),
+                _CURSOR,
+                *filters,
             ),
+            faults=(404, 409),
+            has_tag=True,
+            has_root=True,
         ),
-        _CHUNK,
-        faults=(404, 409),
-        has_tag=True,
-        has_root=True,
-    ),
-    Operation(
-        "facets",
-        "GET",
-        "/facets",
-        "Count the documents that a filter lets through, by what they have.",
-        "Facets",
-        (_TYPED, *_FILTERS),
-        faults=(404, 409),
-        has_tag=True,
-        has_root=True,
-    ),
-    Operation(
-        "graph",
-        "GET",
-        "/graph",
-        "The links round a document, among those that a filter lets through.",
-        "Graph",
-        (
-            Argument("around", "text", "A document's path.", required=True),
-            Argument("hops", "integer", low=1, high=3, default=2),
-            *_FILTERS,
+        Operation(
+            "document",
+            "GET",
+            "/documents/{path}",
+            "Read a document as it is now, with its outline, links and backlinks. Filters are about those links.",
+            "Document",
+            (Argument("html", "flag", "Markdown as HTML too, made safe."), *filters),
+            _PATH,
+            faults=(404, 409),
+            has_tag=True,
+            has_root=True,
         ),
-        faults=(404, 409),
-        has_tag=True,
-        has_root=True,
-    ),
-    Operation(
-        "status",
-        "GET",
-        "/status",
-        "What is indexed, how fresh it is, what was skipped.",
-        "Status",
-        faults=(409,),
-        has_root=True,
-    ),
-    Operation(
-        "events",
-        "GET",
-        "/events",
-        "Server-sent events: `state` whenever indexing gets on or a new generation is there.",
-        "Event",
-        media_type="text/event-stream",
-        faults=(429,),
-    ),
-    Operation(
-        "refresh",
-        "POST",
-        "/refresh",
-        "Look for changed files now.",
-        "Freshness",
-        faults=(408, 409),
-    ),
-    Operation(
-        "health",
-        "GET",
-        "/health",
-        "Whether the server answers.",
-        "Health",
-        is_open=True,
-    ),
-    Operation(
-        "sign_in",
-        "POST",
-        "/session",
-        "Send the token once, and be known by a cookie from then on.",
-        "Session",
-        (Argument("token", "text", "The server's token.", required=True),),
-        faults=(408, 413, 415),
-        is_open=True,
-    ),
-    Operation(
-        "sign_out", "DELETE", "/session", "Be known no longer.", "Session", is_open=True
-    ),
-    Operation(
-        "openapi", "GET", "/openapi.json", "This document.", "OpenAPI", is_open=True
-    ),
-)
+        Operation(
+            "passage",
+            "GET",
+            "/passages/{chunk_id}",
+            "Read a passage.",
+            "Excerpt",
+            (
+                Argument(
+                    "neighbours",
+                    "integer",
+                    "Passages before and after it.",
+                    low=0,
+                    high=20,
+                ),
+            ),
+            _CHUNK,
+            faults=(404, 409),
+            has_tag=True,
+            has_root=True,
+        ),
+        Operation(
+            "facets",
+            "GET",
+            "/facets",
+            "Count the documents that a filter lets through, by what they have.",
+            "Facets",
+            (_TYPED, *filters),
+            faults=(404, 409),
+            has_tag=True,
+            has_root=True,
+        ),
+        Operation(
+            "graph",
+            "GET",
+            "/graph",
+            "The links round a document, among those that a filter lets through.",
+            "Graph",
+            (
+                Argument("around", "text", "A document's path.", required=True),
+                Argument("hops", "integer", low=1, high=3, default=2),
+                *filters,
+            ),
+            faults=(404, 409),
+            has_tag=True,
+            has_root=True,
+        ),
+        Operation(
+            "status",
+            "GET",
+            "/status",
+            "What is indexed, how fresh it is, what was skipped.",
+            "Status",
+            faults=(409,),
+            has_root=True,
+        ),
+        Operation(
+            "events",
+            "GET",
+            "/events",
+            "Server-sent events: `state` whenever indexing gets on or a new generation is there.",
+            "Event",
+            media_type="text/event-stream",
+            faults=(429,),
+        ),
+        Operation(
+            "refresh",
+            "POST",
+            "/refresh",
+            "Look for changed files now.",
+            "Freshness",
+            faults=(408, 409),
+        ),
+        Operation(
+            "health",
+            "GET",
+            "/health",
+            "Whether the server answers.",
+            "Health",
+            is_open=True,
+        ),
+        Operation(
+            "sign_in",
+            "POST",
+            "/session",
+            "Send the token once, and be known by a cookie from then on.",
+            "Session",
+            (Argument("token", "text", "The server's token.", required=True),),
+            faults=(408, 413, 415),
+            is_open=True,
+        ),
+        Operation(
+            "sign_out",
+            "DELETE",
+            "/session",
+            "Be known no longer.",
+            "Session",
+            is_open=True,
+        ),
+        Operation(
+            "openapi", "GET", "/openapi.json", "This document.", "OpenAPI", is_open=True
+        ),
+    )
+
+
+OPERATIONS: Final = operations_of(ARGUMENTS)
 
 
 def operations_for(roots: Sequence[str]) -> tuple[Operation, ...]:
