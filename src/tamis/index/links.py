@@ -4,9 +4,9 @@ A link is found by the last part of the path that it points to (`tamis.text.link
 cost of a lookup depends on the documents, their links, and other documents with the same names only.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from tamis.index.protocol import Edge
 from tamis.model import Link
@@ -15,34 +15,26 @@ from tamis.text import linking
 _REMEMBERED: Final = 4_096  # documents whose links are cached with the rows of a filter
 
 
-class Linked(Protocol):
-    """A document with its other names."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def aliases(self) -> tuple[str, ...]: ...
-
-
-Record = TypeVar("Record", bound=Linked)
+# A link in its document, and the name that it looks for. Documents are in the engine's own form, and
+# have a path and aliases.
+Written = tuple[Any, Link, str]
 # Whether a passage of a document, or any of them (None), is allowed.
-IsAllowed = Callable[[Record, int | None], bool]
-# A link in its document, and the name that it looks for.
-Written = tuple[Record, Link, str]
+IsAllowed = Callable[[Any, int | None], bool]
+EdgesOf = dict[str, tuple[Edge, ...]]  # by document
 
 
-class Library(Protocol[Record]):
+class Library(Protocol):
     """The documents of an index and their links, as they are stored."""
 
-    def documents_at(self, paths: Sequence[str]) -> list[Record]: ...
-    def documents_named(self, names: Sequence[str]) -> list[Record]:
+    def documents_at(self, paths: Sequence[str]) -> Sequence[Any]: ...
+    def documents_named(self, names: Sequence[str]) -> Sequence[Any]:
         """Find documents that have one of these names, once for each that they have."""
 
-    def names(self, documents: Sequence[Record]) -> list[str]:
+    def names(self, documents: Sequence[Any]) -> list[str]:
         """Return all names of these documents, in order."""
 
-    def links_from(self, documents: Sequence[Record]) -> list[Written[Record]]: ...
-    def links_to(self, names: Sequence[str]) -> list[Written[Record]]:
+    def links_from(self, documents: Sequence[Any]) -> Sequence[Written]: ...
+    def links_to(self, names: Sequence[str]) -> Sequence[Written]:
         """Find the links that look for one of these names."""
 
 
@@ -50,18 +42,18 @@ class Library(Protocol[Record]):
 class LinkCache:
     """Edges among the allowed documents of one filter, as far as they were looked up."""
 
-    touching: dict[str, tuple[Edge, ...]] = field(default_factory=dict)  # by document
+    touching: EdgesOf = field(default_factory=dict)
     # By the name that the links look for, then by the document that they lead to: many documents may
     # have the same name.
     named: dict[str, dict[str, list[Edge]]] = field(default_factory=dict)
 
 
 def edges_of(
-    library: Library[Record],
+    library: Library,
     paths: Sequence[str],
-    is_allowed: IsAllowed[Record],
+    is_allowed: IsAllowed,
     cache: LinkCache,
-) -> dict[str, tuple[Edge, ...]]:
+) -> EdgesOf:
     """Return the allowed edges from and to each of the documents."""
     if len(cache.touching) > _REMEMBERED:
         cache.touching.clear()
@@ -81,11 +73,11 @@ def edges_of(
 
 
 def _look_up(
-    library: Library[Record],
+    library: Library,
     paths: Sequence[str],
-    is_allowed: IsAllowed[Record],
+    is_allowed: IsAllowed,
     named: dict[str, dict[str, list[Edge]]],
-) -> dict[str, tuple[Edge, ...]]:
+) -> EdgesOf:
     here = library.documents_at(paths)
     names = library.names(here)
     new = [name for name in names if name not in named]
@@ -101,7 +93,7 @@ def _look_up(
         if is_allowed(document, None)
     )
 
-    def resolved(written: Sequence[Written[Record]]) -> Iterator[tuple[Edge, str]]:
+    def resolved(written: Sequence[Written]) -> Iterator[tuple[Edge, str]]:
         for source, link, name in written:
             if not is_allowed(source, link.ordinal):
                 continue
@@ -130,7 +122,7 @@ def _order(edge: Edge) -> tuple[str, str, str, str, int]:
     return edge.source, edge.target, edge.type, edge.anchor, ordinal
 
 
-def each_once(touching: Mapping[str, Sequence[Edge]]) -> list[Edge]:
+def each_once(touching: EdgesOf) -> list[Edge]:
     """List the edges of documents, in their order; an edge between two of them touches both."""
     found: dict[Edge, None] = {}
     for own in touching.values():
@@ -138,7 +130,7 @@ def each_once(touching: Mapping[str, Sequence[Edge]]) -> list[Edge]:
     return list(found)
 
 
-def degrees(touching: Mapping[str, Sequence[Edge]]) -> dict[str, int]:
+def degrees(touching: EdgesOf) -> dict[str, int]:
     """Count the other documents that each document is linked with."""
     counts = {}
     for path, own in touching.items():

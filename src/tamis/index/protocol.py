@@ -32,20 +32,21 @@ from tamis.model import (
 )
 from tamis.query.filters import Filter
 
+Vectors = NDArray[np.float32]  # one, or one in each row
+Positions = Sequence[tuple[str, int]]  # of passages or sections: path and number
+
 # Weights of terms by which every term counts the same.
 EVENLY: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What callers may do with an index; they ask for this, never for the engine."""
+    """Operations that an index allows; callers ask for these, never for the engine."""
 
-    updated_by_search: (
-        bool  # a search builds or updates it; else only index, watch and migrate
-    )
-    any_root_may_search: (
-        bool  # any folder may search it; else only the root it was made from
-    )
+    # A search builds or updates it; otherwise only index, watch and migrate do.
+    updated_by_search: bool
+    # Any folder may search it; otherwise only the root that it was made from.
+    any_root_may_search: bool
     examinable: bool  # doctor can check its files and repair them
 
 
@@ -72,12 +73,8 @@ class Allowed:
     rows: Any
     chunks: int
     documents: int
-    known: float = (
-        1.0  # share of the passages that have vectors: less while vectors are made
-    )
-    late: bool = (
-        False  # lanes score every row and filter afterwards: same hits, more work
-    )
+    known: float = 1.0  # share of the passages that have vectors
+    late: bool = False  # lanes filter after they scored every row: same hits, more work
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +85,7 @@ class Edge:
     target: str
     type: LinkType
     anchor: str
-    ordinal: (
-        int | None
-    )  # the passage of the source with the link; None: the document has it
+    ordinal: int | None  # the passage with the link; None: its whole document
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,7 @@ class LaneAsk:
     """A question to one lane: a vector, or terms with the weights of some of them."""
 
     lane: Lane
-    vector: NDArray[np.float32] | None = None
+    vector: Vectors | None = None
     terms: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=lambda: EVENLY)
 
@@ -109,7 +104,7 @@ class Prepared:
 
     document: Document
     state: FileState
-    vectors: NDArray[np.float32]  # a row for each passage; of width 0 without a model
+    vectors: Vectors  # a row for each passage; of width 0 without a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +138,7 @@ class Snapshot(Protocol):
 
     def concepts(
         self,
-        query: NDArray[np.float32],
+        query: Vectors,
         allowed: Allowed,
         depth: int,
         floor: int,
@@ -169,7 +164,7 @@ class Snapshot(Protocol):
     def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
         """The allowed rows that belong to some documents."""
 
-    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+    def vectors(self, positions: Positions) -> Vectors:
         """The vectors of passages by path and ordinal, one row each; of width 0 without a model.
 
         A passage that has no vector yet has zeros: it resembles nothing.
@@ -178,15 +173,13 @@ class Snapshot(Protocol):
     def coverage(
         self,
         terms: Sequence[str],
-        positions: Sequence[tuple[str, int]],
+        positions: Positions,
         allowed: Allowed,
     ) -> Sequence[float]:
         """The share of the terms, by their rarity among the allowed rows, that each passage has."""
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
-    def parents(
-        self, wanted: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Parent]:
+    def parents(self, wanted: Positions) -> Mapping[tuple[str, int], Parent]:
         """Sections by their document's path and their number there."""
 
 
@@ -239,7 +232,7 @@ class LateVectors(Protocol):
     ) -> Mapping[str, Sequence[tuple[str, str, str]]]:
         """Title, headings and text of each passage of documents, by path."""
 
-    def embed(self, vectors_of: Mapping[str, NDArray[np.float32]]) -> None:
+    def embed(self, vectors_of: Mapping[str, Vectors]) -> None:
         """Commit the vectors of documents, by path."""
 
     def tidy(self) -> None: ...

@@ -884,7 +884,7 @@ def postings(exam: Exam) -> Iterator[Finding]:
         numbers[rows] = np.arange(len(rows))
         for name, expected in lanes.files().items():
             wanted = _terms_by_row(expected, np.arange(len(rows)), len(rows))
-            found = _terms_by_row(dict(segment.arrays[name]), numbers, len(rows))
+            found = _terms_by_row(segment.arrays[name], numbers, len(rows))
             differs = [
                 not _same_terms(*both) for both in zip(wanted, found, strict=True)
             ]
@@ -895,7 +895,7 @@ def postings(exam: Exam) -> Iterator[Finding]:
 
 
 def _terms_by_row(
-    arrays: dict[str, Array], numbers: Rows, size: int
+    arrays: Mapping[str, Array], numbers: Rows, size: int
 ) -> list[dict[bytes, float]]:
     """Return the terms and weights of each row that gets a number."""
     merged = words.merge([(arrays, numbers)])

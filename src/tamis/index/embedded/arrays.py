@@ -93,7 +93,7 @@ def _lay_out(arrays: Arrays) -> tuple[bytes, dict[str, int]]:
     return json.dumps({"size": end, "arrays": described}).encode().ljust(room), places
 
 
-def map_arrays(file: Path) -> dict[str, Array]:
+def map_arrays(file: Path) -> Arrays:
     """Return the arrays of a file, as views of its pages."""
     with _opened(file) as (source, described):
         pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)

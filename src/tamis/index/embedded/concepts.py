@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.failpoints import reached
 from tamis.index.embedded import vectors, words
@@ -36,7 +35,7 @@ from tamis.index.embedded.arrays import (
 from tamis.index.embedded.segment import Segment, file_of
 from tamis.index.embedded.snapshot import Rows, View
 from tamis.index.embedded.words import Mask
-from tamis.index.protocol import Concept
+from tamis.index.protocol import Concept, Vectors
 from tamis.text.words import CONCEPTS_VERSION, concepts
 
 Arrays = Mapping[str, Array]
@@ -78,7 +77,7 @@ def _write(file: Path, partial: Path, arrays: Arrays) -> None:
     sync_folder(file.parent)
 
 
-def _collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
+def _collected(texts: Iterable[tuple[int, str]]) -> Arrays:
     """Make the arrays of a segment's terms from the texts of its rows."""
     numbers: dict[str, int] = {}
     term, row = array("q"), array("q")
@@ -95,7 +94,8 @@ def _collected(texts: Iterable[tuple[int, str]]) -> dict[str, Array]:
     stored = [words.stored(name) for name in names]
     arrays = words.pack(stored, terms[order], rows[order], np.empty(0))
     del arrays["weights"]
-    return {**arrays, "version": np.array([CONCEPTS_VERSION])}
+    arrays["version"] = np.array([CONCEPTS_VERSION])
+    return arrays
 
 
 def open_terms(segment: Segment) -> Arrays | None:
@@ -169,7 +169,7 @@ class Vocabulary:
 
 def nearest_terms(
     view: View,
-    query: NDArray[np.float32],
+    query: Vectors,
     rows: Rows,
     depth: int,
     floor: int,
@@ -250,8 +250,7 @@ def write_part(
     directory: Path, names: Sequence[bytes], full: Array, fingerprint: str
 ) -> None:
     """Keep the vectors that a run has made so far."""
-    arrays = _vector_arrays(names, full, fingerprint)
-    _write_in_home(directory, f"part-{uuid.uuid4().hex}", arrays)
+    _write_vectors(directory, f"part-{uuid.uuid4().hex}", names, full, fingerprint, {})
 
 
 def write_vocabulary(
@@ -264,33 +263,37 @@ def write_vocabulary(
 ) -> str:
     """Write a vocabulary; returns its name. It is in use when index.db names it."""
     folders = "".join(segment.record.folder for segment, _ in segments).encode()
-    arrays = _vector_arrays(names, full, fingerprint)
-    arrays["folders"] = np.frombuffer(folders, np.uint8)
-    arrays["floor"] = np.array([floor])
+    more = {
+        "folders": np.frombuffer(folders, np.uint8),
+        "floor": np.array([floor]),
+    }
     number = {name: at for at, name in enumerate(names)}
     for at, (_, terms) in enumerate(segments):
         places = [number.get(name, -1) for name in words.names_of(terms)]
-        arrays[f"places-{at}"] = np.array(places, np.int32)
+        more[f"places-{at}"] = np.array(places, np.int32)
     name = uuid.uuid4().hex
-    _write_in_home(directory, name, arrays)
+    _write_vectors(directory, name, names, full, fingerprint, more)
     return name
 
 
-def _vector_arrays(
-    names: Sequence[bytes], full: Array, fingerprint: str
-) -> dict[str, Array]:
+def _write_vectors(
+    directory: Path,
+    name: str,
+    names: Sequence[bytes],
+    full: Array,
+    fingerprint: str,
+    more: Arrays,
+) -> None:
     coded = vectors.encode(full.astype(np.float32))
-    return {
+    arrays: Arrays = {
         "names": np.frombuffer(b"".join(names), np.uint8),
         "name_ends": np.cumsum([len(name) for name in names], dtype=np.int64),
         "fingerprint": np.frombuffer(fingerprint.encode(), np.uint8),
         **coded,
         "full": full,
         "residual": coded["residual"] + np.float32(_HALF),
+        **more,
     }
-
-
-def _write_in_home(directory: Path, name: str, arrays: Arrays) -> None:
     home = _home(directory)
     home.mkdir(mode=0o700, exist_ok=True)
     _write(home / f"{name}.bin", home / f"{name}.bin.partial", arrays)

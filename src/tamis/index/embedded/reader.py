@@ -1,4 +1,4 @@
-"""Reading: the newest generation, for any number of threads and processes."""
+"""The embedded engine's index: its newest generation for any number of readers, and for one writer."""
 
 import math
 import os

@@ -137,15 +137,14 @@ class Segment:
         places = np.arange(self.record.documents + 1)
         return np.searchsorted(self.rows["document"], places)
 
-    def _map(self, name: str) -> dict[str, Array]:
+    def _map(self, name: str) -> Arrays:
         try:
             return map_arrays(file_of(self.directory, self.record, name))
         except Truncated as error:
             what = f"{self.record.folder}/{error}"
             raise IndexDamaged(self.directory, what) from error
-        except (
-            FileNotFoundError
-        ):  # merged away meanwhile, or damage: the caller decides
+        except FileNotFoundError:
+            # Merged away meanwhile, or damage: the caller decides.
             raise
         except OSError as error:
             raise read_fault(self.directory, error) from error
@@ -169,9 +168,15 @@ class Segment:
     def _evaluate(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
         match filter:
             case And(terms):
-                return self._combine(np.logical_and, True, terms, documents)
+                result = np.ones(self.size, np.bool_)
+                for term in terms:
+                    result &= self.mask(term, documents)
+                return result
             case Or(terms):
-                return self._combine(np.logical_or, False, terms, documents)
+                result = np.zeros(self.size, np.bool_)
+                for term in terms:
+                    result |= self.mask(term, documents)
+                return result
             case Not(term):
                 return ~self.mask(term, documents)
             case Type(name):
@@ -184,18 +189,6 @@ class Segment:
             case Atom():
                 return self._of_documents(filter, documents)
         raise TypeError(f"{filter!r} is no filter")
-
-    def _combine(
-        self,
-        join: np.ufunc,
-        start: bool,
-        terms: Sequence[Filter],
-        documents: Mapping[int, Facts],
-    ) -> Mask:
-        result = np.full(self.size, start)
-        for term in terms:
-            join(result, self.mask(term, documents), out=result)
-        return result
 
     def _of_documents(self, atom: Atom, documents: Mapping[int, Facts]) -> Mask:
         allowed = np.zeros(self.record.documents, np.bool_)
@@ -318,5 +311,5 @@ class Lanes:
         if code:
             self.code.add(row, *self.code.read("code", code))
 
-    def files(self) -> dict[str, dict[str, Array]]:
+    def files(self) -> dict[str, Arrays]:
         return {"words": self.words.arrays(), "code": self.code.arrays()}

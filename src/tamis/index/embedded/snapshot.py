@@ -16,8 +16,17 @@ from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.database import DocumentRecord, Records, texts_of
 from tamis.index.embedded.segment import Segment, dead_documents
 from tamis.index.embedded.words import Mask
-from tamis.index.links import LinkCache, degrees, each_once, edges_of
-from tamis.index.protocol import Allowed, Concept, Edge, Hit, LaneAsk, Prepared
+from tamis.index.links import EdgesOf, LinkCache, degrees, each_once, edges_of
+from tamis.index.protocol import (
+    Allowed,
+    Concept,
+    Edge,
+    Hit,
+    LaneAsk,
+    Positions,
+    Prepared,
+    Vectors,
+)
 from tamis.model import Facts, IndexState, Lane, Parent, Passage
 from tamis.query.filters import EVERYTHING, Filter, allows
 
@@ -30,8 +39,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self.renew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.renew)
+        os.register_at_fork(after_in_child=self.renew)
 
     def renew(self) -> None:
         self.threads = ThreadPoolExecutor(_THREADS, "lane")
@@ -249,7 +257,7 @@ class EmbeddedSnapshot(Records):
 
     def concepts(
         self,
-        query: NDArray[np.float32],
+        query: Vectors,
         allowed: Allowed,
         depth: int,
         floor: int,
@@ -268,9 +276,7 @@ class EmbeddedSnapshot(Records):
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
         return degrees(self._edges_of(paths, allowed))
 
-    def _edges_of(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> dict[str, tuple[Edge, ...]]:
+    def _edges_of(self, paths: Sequence[str], allowed: Allowed) -> EdgesOf:
         is_allowed = partial(self._is_allowed, allowed)
         return edges_of(self, paths, is_allowed, allowed.rows.links)
 
@@ -289,7 +295,7 @@ class EmbeddedSnapshot(Records):
 
     # --- Passages ---------------------------------------------------------------
 
-    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+    def vectors(self, positions: Positions) -> Vectors:
         segments = self.view.segments
         width = max((segment.record.dimension for segment in segments), default=0)
         found = np.zeros((len(positions), width), np.float32)
@@ -301,7 +307,7 @@ class EmbeddedSnapshot(Records):
     def coverage(
         self,
         terms: Sequence[str],
-        positions: Sequence[tuple[str, int]],
+        positions: Positions,
         allowed: Allowed,
     ) -> Sequence[float]:
         places = self._places(positions)
@@ -318,7 +324,7 @@ class EmbeddedSnapshot(Records):
         rarities = [words.rarity(allowed.chunks, count) for count in counts]
         return words.coverage(has, rarities)
 
-    def _places(self, positions: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
+    def _places(self, positions: Positions) -> list[tuple[int, int]]:
         """Return the number of the segment and the row of each passage."""
         paths = sorted({path for path, _ in positions})
         first = {}
@@ -348,9 +354,7 @@ class EmbeddedSnapshot(Records):
             raise IndexDamaged(directory, "passages without a text")
         return found
 
-    def parents(
-        self, wanted: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Parent]:
+    def parents(self, wanted: Positions) -> Mapping[tuple[str, int], Parent]:
         found = {}
         for path, number in wanted:
             rows = self.connection.execute(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tamis.index.embedded.arrays import Array, Arrays
 from tamis.index.embedded.words import Mask, Rows, Scores, best
+from tamis.index.protocol import Vectors
 
 # Rounding in float32 residuals and scales, and unit vectors that are a little longer than one.
 _SLACK: Final = 1e-5
@@ -26,7 +27,7 @@ _SLACK: Final = 1e-5
 _SPARSE: Final = 0.35
 
 
-def encode(vectors: NDArray[np.float32]) -> dict[str, Array]:
+def encode(vectors: Vectors) -> Arrays:
     """Make the arrays of a vector file."""
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     scale = (np.where(largest > 0, largest, 1.0) / 127.0).astype(np.float32)
@@ -47,7 +48,7 @@ def _lengths(rows: Scores) -> Scores:
 
 
 def nearest(
-    arrays: Arrays, query: NDArray[np.float32], mask: Mask | None, depth: int
+    arrays: Arrays, query: Vectors, mask: Mask | None, depth: int
 ) -> tuple[Rows, Scores]:
     """Find the `depth` allowed rows nearest to the query, with their scores; rows ascend."""
     rows = None
@@ -66,7 +67,7 @@ def nearest(
 
 
 def nearest_then_masked(
-    arrays: Arrays, query: NDArray[np.float32], mask: Mask | None, depth: int
+    arrays: Arrays, query: Vectors, mask: Mask | None, depth: int
 ) -> tuple[Rows, Scores]:
     """Find the same rows by scanning all and dropping the others, deeper until enough are left."""
     size = len(arrays["codes"])
@@ -81,7 +82,7 @@ def nearest_then_masked(
         reach *= 4
 
 
-def score(full: NDArray[np.float32], rows: Rows, query: NDArray[np.float32]) -> Scores:
+def score(full: Vectors, rows: Rows, query: Vectors) -> Scores:
     """Compute the score of each row by itself."""
     products = full[rows].astype(np.float64) * query.astype(np.float64)
     scores: Scores = products.sum(axis=1)
@@ -92,7 +93,7 @@ def _possible(
     codes: Array,
     scale: Array,
     worst_residual: float,
-    query: NDArray[np.float32],
+    query: Vectors,
     mask: Mask | None,
     depth: int,
 ) -> Rows:

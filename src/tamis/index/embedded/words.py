@@ -94,7 +94,7 @@ class Postings:
             self.terms += terms
             self.runs.append((row, field, len(terms)))
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> Arrays:
         """Fold the fields of each term and row into one weight; sort by term, then row."""
         names = [stored(name) for name in self.numbers.names]
         order = sorted(range(len(names)), key=names.__getitem__)
@@ -163,7 +163,7 @@ def _run(ends: Array, at: int) -> tuple[int, int]:
     return start, int(ends[at])
 
 
-def merge(parts: Sequence[tuple[Arrays, Array]]) -> dict[str, Array]:
+def merge(parts: Sequence[tuple[Arrays, Array]]) -> Arrays:
     """Merge the word arrays of segments, each with the new numbers of its rows (-1: dropped)."""
     named = []
     numbers: list[Array] = []

@@ -1,21 +1,19 @@
 """Writing: new segments, tombstones and merges, each made final by one SQLite transaction."""
 
-import math
 import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.errors import IndexDamaged, storage_faults
 from tamis.failpoints import reached
 from tamis.index.embedded import database, vectors, words
-from tamis.index.embedded.arrays import Array
+from tamis.index.embedded.arrays import Array, Arrays
 from tamis.index.embedded.database import (
     WITHOUT_VECTORS,
     DocumentRecord,
@@ -32,7 +30,7 @@ from tamis.index.embedded.segment import (
     segment_files,
     write_segment,
 )
-from tamis.index.protocol import PendingDocument, Prepared
+from tamis.index.protocol import PendingDocument, Prepared, Vectors
 from tamis.model import FileState, Skipped
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
@@ -147,7 +145,7 @@ class Writer(Records):
             found.setdefault(path, []).append((texts[0], texts[1], texts[2]))
         return found
 
-    def embed(self, vectors_of: Mapping[str, NDArray[np.float32]]) -> None:
+    def embed(self, vectors_of: Mapping[str, Vectors]) -> None:
         """Give documents their vectors: their rows move, as they are, to a segment with vectors."""
         documents = sorted(self.documents_at(list(vectors_of)))
         held = {document.segment for document in documents}
@@ -310,9 +308,9 @@ def open_for_writing(
     timeout: float,
     waiting: Callable[[str], None],
     boosts: Mapping[str, float],
-    memory: float = math.inf,
+    memory: float,
     *,
-    discard: bool = False,
+    discard: bool,
 ) -> Iterator[Writer]:
     """Lock the index, create it if there is none, and clear up after a writer that died.
 
@@ -326,8 +324,7 @@ def open_for_writing(
     ):
         if discard:
             throw_away(directory)
-        connection = database.open_writer(directory)
-        try:
+        with closing(database.open_writer(directory)) as connection:
             records = database.segments(connection)
             clear_up(directory, records)
             try:
@@ -338,8 +335,6 @@ def open_for_writing(
                 what = f"{error.filename} is missing"
                 raise IndexDamaged(directory, what) from error
             yield Writer(directory, connection, boosts, memory)
-        finally:
-            connection.close()
 
 
 # A segment with a larger share of dead documents is merged for its space.
@@ -400,7 +395,7 @@ def merging_cost(directory: Path, record: SegmentRecord) -> float:
 
 def merged_files(
     segments: Sequence[Segment], documents: Sequence[DocumentRecord]
-) -> dict[str, dict[str, Array]]:
+) -> dict[str, Arrays]:
     """Make the arrays of one segment from documents of several, which are in the order of paths.
 
     Only what is copied is read: a few documents may be moved out of many segments.
@@ -434,7 +429,7 @@ def merged_files(
             files[column] = result
         return files
 
-    def merged(name: Literal["words", "code"]) -> dict[str, Array]:
+    def merged(name: Literal["words", "code"]) -> Arrays:
         owned = [getattr(segment, name) for segment in segments]
         return words.merge(list(zip(owned, new_rows, strict=True)))
 

@@ -25,7 +25,7 @@ from tamis.errors import (
 )
 from tamis.index.embedded import words as bm25f
 from tamis.index.embedded.database import SCHEMA_VERSION
-from tamis.index.links import Written, degrees, each_once, edges_of
+from tamis.index.links import EdgesOf, Written, degrees, each_once, edges_of
 from tamis.index.protocol import (
     Allowed,
     Capabilities,
@@ -396,9 +396,7 @@ class QdrantSnapshot:
     def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
         return degrees(self._edges_of(paths, allowed))
 
-    def _edges_of(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> dict[str, tuple[Edge, ...]]:
+    def _edges_of(self, paths: Sequence[str], allowed: Allowed) -> EdgesOf:
         library = PointLinks(
             self._points,
             self._visible("document"),
@@ -427,13 +425,13 @@ class PointLinks:
             names.update(document.payload["linkKeys"])
         return sorted(names)
 
-    def links_from(self, documents: Sequence[Point]) -> list[Written[Point]]:
+    def links_from(self, documents: Sequence[Point]) -> list[Written]:
         found = []
         for each in documents:
             found += [(each, link, name) for link, name in read_links(each.payload)]
         return found
 
-    def links_to(self, names: Sequence[str]) -> list[Written[Point]]:
+    def links_to(self, names: Sequence[str]) -> list[Written]:
         wanted = set(names)
         written = self.links_from(self._documents("looksFor", names))
         return [each for each in written if each[2] in wanted]
