@@ -72,10 +72,10 @@ DAMAGED = {"mend", "replace", "discard"}
 
 def make_small() -> None:
     """Small batches: a run over a few pages is many commits and some merges. And vectors are kept."""
-    tamis.index.build._BATCH_CHUNKS = 12
-    tamis.index.build._FIRST_SECONDS = tamis.index.build._BATCH_SECONDS = LONGEST
+    tamis.index.build.BATCH_CHUNKS = 12
+    tamis.index.build.FIRST_SECONDS = tamis.index.build.BATCH_SECONDS = LONGEST
     tamis.index.embed_pending.PORTION = 6
-    tamis.index.build._AT_ONCE = 1_500
+    tamis.index.build.AT_ONCE = 1_500
     tamis.index.embed_pending._SECONDS = 0.0
     tamis.index.embedded.writer._MOST_SEGMENTS = 5
     tamis.index.embedded.writer._MOST_AFTER_RUN = 3

@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.corpora import Files, open_corpus, write_files
 from tamis import configuration
 from tamis.corpus import Corpus
 from tamis.settings import Settings
+
+# A busy machine is no fault of an example.
+settings.register_profile(
+    "tamis", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tamis")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

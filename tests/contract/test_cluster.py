@@ -366,7 +366,7 @@ def test_unreachable(tmp_path):
     with fake_qdrant() as gone:
         url = gone.url
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.index.qdrant.client._TRIES", 1)
+        patch.setattr("tamis.index.qdrant.client.TRIES", 1)
         said = run("search", "retry", str(root_of(tmp_path)), "--engine", url).exception
     assert isinstance(said, EngineUnreachable)
     assert url in said.message
@@ -517,8 +517,8 @@ def test_a_server_that_does_not_answer_in_time(server, tmp_path):
         corpus.refresh()
     server.fault = Script(["hang"] * 99, "POST", "/points")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.index.qdrant.client._TRIES", 1)
-        patch.setattr("tamis.index.qdrant.client._TIMEOUT", 1)
+        patch.setattr("tamis.index.qdrant.client.TRIES", 1)
+        patch.setattr("tamis.index.qdrant.client.TIMEOUT", 1)
         with remote(server, root) as corpus, pytest.raises(EngineUnreachable):
             corpus.search("retry")
 
@@ -534,7 +534,7 @@ def test_what_stays_is_reported_and_a_rerun_heals(server, tmp_path, fault, monke
         root,
         {"docs/api.md": "# API\n\nAll is new.\n\n## More\n\nAnd longer than before.\n"},
     )
-    monkeypatch.setattr("tamis.index.qdrant.client._TRIES", 2)
+    monkeypatch.setattr("tamis.index.qdrant.client.TRIES", 2)
     for kind, skip in ((("PUT", "/points"), 0), (("POST", "/points/payload"), 4)):
         server.fault = Script([fault] * 99, *kind, skip)
         with remote(server, root) as corpus:

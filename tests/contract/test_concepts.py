@@ -144,7 +144,7 @@ def test_weighted_words_are_the_oracles(tmp_path):
     )
     with (
         open_in_steps(tmp_path / "root", files, **SMALL) as corpus,
-        corpus._reader.snapshot() as snapshot,
+        corpus.snapshot() as snapshot,
     ):
         for filter in FILTERS:  # noqa: A001
             found, expected = (
@@ -169,7 +169,7 @@ def test_the_file_holds_sixteen_bits_a_number(tmp_path):
     """A binary file beside the index, no JSON."""
     with (
         open_corpus(write_files(tmp_path, some_files(3)), **ON) as corpus,
-        corpus._reader.snapshot() as snapshot,
+        corpus.snapshot() as snapshot,
     ):
         vocabulary = vocabulary_of(snapshot.view)
         assert vocabulary.arrays["full"].dtype == np.float16
@@ -280,7 +280,7 @@ def test_indexing_does_not_wait_for_it_and_an_interrupted_run_goes_on(
     tmp_path, monkeypatch
 ):
     """After the commit; batch by batch; a term is embedded once."""
-    monkeypatch.setattr("tamis.index.vocabulary._BATCH", 4)
+    monkeypatch.setattr("tamis.index.vocabulary.BATCH", 4)
     with later(tmp_path, some_files(5)) as corpus:
         first, seen = Counting(batches=2), set()
         with pytest.raises(KeyboardInterrupt):

@@ -139,7 +139,7 @@ def sql(corpus: Corpus, statement: str, *values: object) -> list[Any]:
 
 def segment(corpus: Corpus) -> Path:
     """The folder of the largest segment, which has living rows."""
-    with corpus._reader.snapshot() as snapshot:
+    with corpus.snapshot() as snapshot:
         records = [each.record for each in snapshot.view.segments]
     return (
         corpus.directory / "segments" / max(records, key=lambda each: each.rows).folder
@@ -160,7 +160,7 @@ def rewrite(file: Path, change: Callable[[dict[str, np.ndarray]], None]) -> None
 
 
 def living_row(corpus: Corpus, folder: Path) -> int:
-    with corpus._reader.snapshot() as snapshot:
+    with corpus.snapshot() as snapshot:
         (own,) = [
             each for each in snapshot.view.segments if each.record.folder == folder.name
         ]
@@ -695,7 +695,7 @@ def test_the_concept_vocabulary_is_made_again(tmp_path):
             flip(file, 0.8)
             assert problems(corpus.check()) == [("concepts", "warning")]
             assert corpus.repair().verdict == "healthy"
-            with corpus._reader.snapshot() as snapshot:
+            with corpus.snapshot() as snapshot:
                 assert vocabulary_of(snapshot.view) is not None
 
 

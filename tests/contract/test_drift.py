@@ -17,7 +17,7 @@ LATER = 4_000_000_000  # seconds
 @pytest.fixture(autouse=True)
 def fine_clocks(monkeypatch):
     """Times are trusted at once: the tests would have to wait for two seconds."""
-    monkeypatch.setattr("tamis.index.plan._RACY_NS", 0)
+    monkeypatch.setattr("tamis.index.plan.RACY_NS", 0)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_what_was_left_out_counts_when_it_has_changed(root):
 def test_a_moment_before_it_was_read(root, monkeypatch):
     """Nobody can tell without reading: no fault of the index, and nothing to be told of."""
     with open_corpus(root, index__max_file_bytes=4_000) as corpus:
-        monkeypatch.setattr("tamis.index.plan._RACY_NS", 10**15)
+        monkeypatch.setattr("tamis.index.plan.RACY_NS", 10**15)
         now = corpus.changes()
         assert (now.sure, now.unsure, now.possible) == (0, 5, 5)
         assert corpus.status().changed_files == 0

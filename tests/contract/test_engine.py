@@ -202,7 +202,7 @@ def engine(
 
 @contextmanager
 def opened(corpus: Corpus, *, close: bool = True) -> Iterator[Snapshot]:
-    with corpus if close else nullcontext(), corpus._reader.snapshot() as snapshot:
+    with corpus if close else nullcontext(), corpus.snapshot() as snapshot:
         yield snapshot
 
 
@@ -796,7 +796,7 @@ def test_a_reader_that_stays_open_follows_merges(tmp_path):
     for number in range(45):
         write_files(root, {f"n{number % 30}.md": f"# Note\n\nalpha marker{number}\n"})
         corpus.refresh()
-        with corpus._reader.snapshot() as snapshot:
+        with corpus.snapshot() as snapshot:
             counts.append(len(snapshot.view.segments))
             oracle = naive_snapshot(root, corpus.settings)
             for chosen in (f.EVERYTHING, ~f.File(("n3.md",)), f.Path(("n*",))):
@@ -818,7 +818,7 @@ def test_a_snapshot_does_not_change_while_it_is_held(tmp_path):
     root = write_files(tmp_path, files)
     corpus = open_corpus(root, **SMALL_CHUNKS)
     filters = [f.EVERYTHING, ~f.Under("docs"), f.Tag("draft"), f.Path(("*.md",))]
-    with corpus._reader.snapshot() as held:
+    with corpus.snapshot() as held:
         before = [meaning(held, "alpha", held.allow(chosen)) for chosen in filters]
         for name in sorted(files)[::2]:
             (root / name).unlink()
@@ -829,7 +829,7 @@ def test_a_snapshot_does_not_change_while_it_is_held(tmp_path):
             meaning(held, "alpha", held.allow(chosen)) for chosen in filters
         ] == before
         assert held.state.documents == len(files)
-    with corpus._reader.snapshot() as after:
+    with corpus.snapshot() as after:
         oracle = naive_snapshot(root, corpus.settings)
         assert set(meaning(after, "alpha", after.allow(filters[1]))) == {
             oracle.by_key[key].position for key in oracle.allow(filters[1]).rows
@@ -850,13 +850,13 @@ def test_what_a_later_generation_learnt_does_not_reach_an_earlier_one(tmp_path):
     def later() -> None:
         (root / "a.md").unlink()
         corpus.refresh()
-        with corpus._reader.snapshot() as snapshot:
+        with corpus.snapshot() as snapshot:
             assert set(meaning(snapshot, "alpha", snapshot.allow(unwanted))) == {
                 ("b.md", 0),
                 ("c.md", 0),
             }
 
-    with corpus._reader.snapshot() as earlier:
+    with corpus.snapshot() as earlier:
         _in_a_thread(later)
         assert set(meaning(earlier, "alpha", earlier.allow(unwanted))) == {
             ("b.md", 0),
@@ -964,8 +964,9 @@ class Recording(HashingEmbedder):
 def _indexed_with(recording: Recording, root: Path) -> Corpus:
     settings = test_settings(root, chunking__min_chars=0)
     corpus = Corpus(root, root / ".tamis", settings)
-    corpus._models._embedders["hashing"] = recording
-    corpus.refresh()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tamis.models.embedders.load_embedder", lambda *_: recording)
+        corpus.refresh()
     return corpus
 
 
@@ -998,7 +999,7 @@ def test_the_same_text_under_two_headings_has_two_vectors(tmp_path):
     )
     with _indexed_with(Recording(), root) as corpus:
         found = corpus.search("cache options").results
-        with corpus._reader.snapshot() as snapshot:
+        with corpus.snapshot() as snapshot:
             folder = snapshot.view.segments[0].record.folder
             stored = map_arrays(corpus.directory / "segments" / folder / "vectors.bin")[
                 "full"

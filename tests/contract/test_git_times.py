@@ -233,7 +233,7 @@ def test_documents_with_dates_of_their_own_are_not_read_again_after_each_commit(
     }
     repository.commit(**own)
     monkeypatch.setattr(
-        "tamis.index.plan._RACY_NS", 0
+        "tamis.index.plan.RACY_NS", 0
     )  # what was written just now is not read again for that
     with open_corpus(repository.top) as corpus:
         repository.commit(a="alpha")

@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from mcp import Client
 
 from support.corpora import write_files
+from support.packages import not_installed
 from support.served import FILES, desk_of
 from support.sites import API, Site, site_of, site_over
 from tamis.corpus import Corpus
@@ -121,16 +122,18 @@ def test_the_answer_is_that_of_python(question, shop):
             ]
 
 
-def test_quick_asks_no_model(tmp_path):
+def test_quick_asks_no_model(tmp_path, monkeypatch):
     """It is the answer of an index that is searched without the meaning lane, and loads nothing."""
     site, other = (
         site_of(tmp_path / "a"),
         site_of(tmp_path / "b", search__semantic_weight=0.0),
     )
-    quick, plain = (
-        site.get("/search", q="grass refund", quick=True),
-        other.get("/search", q="grass refund"),
-    )
+    with monkeypatch.context() as patch:
+        loaded = []
+        patch.setattr("tamis.models.embedders.load_embedder", loaded.append)
+        quick = site.get("/search", q="grass refund", quick=True)
+        assert loaded == []
+    plain = other.get("/search", q="grass refund")
     assert [r["chunk_id"] for r in quick["results"]] == [
         r["chunk_id"] for r in plain["results"]
     ]
@@ -140,7 +143,6 @@ def test_quick_asks_no_model(tmp_path):
     assert not {e["lane"] for r in quick["results"] for e in r["evidence"]} & {
         "meaning"
     }
-    assert site.desk.roots._live["a"].corpus._models._embedders == {}
     assert {
         e["lane"]
         for r in site.get("/search", q="grass")["results"]
@@ -487,8 +489,10 @@ def test_what_takes_no_arguments_takes_none(shop):
 
 def test_a_call_that_takes_too_long(tmp_path):
     site = site_of(tmp_path / "r", server__deadline=0.1)
-    site.desk.roots.search = lambda *_: threading.Event().wait(0.5)
+    released = threading.Event()
+    site.desk.roots.search = lambda *_: released.wait(600)
     assert "no answer within 0.1 s" in site.fault("/search?q=x", 504)["detail"]
+    released.set()
     site.close()
 
 
@@ -502,7 +506,7 @@ def test_a_fault_says_no_more_than_that(tmp_path, caplog):
 
 
 def test_what_needs_a_package_that_is_not_installed_says_which(tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.models.rerankers._PACKAGE", "tamis-no-such-package")
+    monkeypatch.setattr("tamis.models.encoder.distribution", not_installed)
     with closing(site_of(tmp_path / "shop")) as site:
         assert "tamis[rerank]" in site.fault("/search?q=grass&rerank=true", 501)["hint"]
 

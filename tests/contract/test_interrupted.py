@@ -23,7 +23,7 @@ import json, os, sys, threading, time
 import tamis.index.build, tamis.corpus, tamis.index.embed_pending, tamis.models.embedders
 from tamis.cli.main import main
 from tamis.models.hashing import HashingEmbedder
-tamis.index.build._AT_ONCE = -1  # words first, as in a large folder
+tamis.index.build.AT_ONCE = -1  # words first, as in a large folder
 tamis.index.embed_pending.PORTION = 8
 lock = threading.Lock()
 

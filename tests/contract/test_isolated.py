@@ -225,7 +225,7 @@ def test_a_current_folder_that_is_gone(tmp_path, monkeypatch):
 
 def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch):
     CHILD.close()
-    monkeypatch.setattr(child, "_PATIENCE", 0.01)
+    monkeypatch.setattr(child, "PATIENCE", 0.01)
     assert names() == ["f"]
     first = CHILD._process.pid
     wait_until_gone(first)
@@ -237,7 +237,7 @@ def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch):
 def test_it_may_be_about_to_go_when_it_is_asked(monkeypatch):
     """Whenever that is: each question is answered."""
     CHILD.close()
-    monkeypatch.setattr(child, "_PATIENCE", 0)
+    monkeypatch.setattr(child, "PATIENCE", 0)
     assert [names() for _ in range(10)] == [["f"]] * 10
     CHILD.close()
 

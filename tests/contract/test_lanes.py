@@ -250,7 +250,7 @@ def as_files(documents: Sequence[Document]) -> dict[str, str]:
 
 @contextmanager
 def opened(corpus: Corpus) -> Iterator[Snapshot]:
-    with corpus, corpus._reader.snapshot() as snapshot:
+    with corpus, corpus.snapshot() as snapshot:
         yield snapshot
 
 
@@ -398,7 +398,7 @@ def test_links_follow_files_that_come_go_and_move(tmp_path):
             _take_a_step(dice, waiting, here, tmp_path)
             corpus.refresh()
             oracle = oracle_of(tmp_path)
-            with corpus._reader.snapshot() as snapshot:
+            with corpus.snapshot() as snapshot:
                 paths = sorted({*oracle.documents, *waiting})
                 compare_links(snapshot, oracle, f.EVERYTHING, paths)
                 compare_links(snapshot, oracle, random_filter(dice), paths)

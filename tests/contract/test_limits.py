@@ -211,8 +211,8 @@ def test_batches_and_commits_keep_within_memory(root, monkeypatch):
 
     for name in ("put", "embed"):
         monkeypatch.setattr(Writer, name, counted(name))
-    monkeypatch.setattr("tamis.index.build._BATCH_SECONDS", 1e9)
-    monkeypatch.setattr("tamis.index.build._FIRST_SECONDS", 1e9)
+    monkeypatch.setattr("tamis.index.build.BATCH_SECONDS", 1e9)
+    monkeypatch.setattr("tamis.index.build.FIRST_SECONDS", 1e9)
     counts = []
     for memory in (1e9, 3e4):
         monkeypatch.setattr(
@@ -246,7 +246,7 @@ def test_a_file_that_no_memory_is_left_for_is_skipped_and_said(tmp_path):
 
 def test_another_limit_counts_for_what_is_indexed_already(tmp_path, monkeypatch):
     """An index kept up to date answers as a new one does; until then, status says that a run is due."""
-    monkeypatch.setattr("tamis.index.plan._RACY_NS", 0)
+    monkeypatch.setattr("tamis.index.plan.RACY_NS", 0)
     root = write_files(
         tmp_path / "root", {"small.md": "alpha", "big.md": "alpha beta " * 100}
     ).resolve()

@@ -163,7 +163,7 @@ def snapshot_of(engine: str, root: Path) -> Iterator[Snapshot]:
     with (
         parsing(scripted),
         open_corpus(root) as corpus,
-        corpus._reader.snapshot() as snapshot,
+        corpus.snapshot() as snapshot,
     ):
         yield snapshot
 
@@ -401,7 +401,7 @@ def test_links_are_seen_from_both_ends(tmp_path):
 
 
 def _targets(corpus: Corpus) -> list[str]:
-    with corpus._reader.snapshot() as snapshot:
+    with corpus.snapshot() as snapshot:
         return sorted(
             edge.target
             for edge in snapshot.links(["x.md"], snapshot.allow(f.EVERYTHING))
@@ -427,7 +427,7 @@ def graph_of(root: Path, notes: list[str], kind: LinkType) -> set[tuple[str, str
     """The resolved links of one type, each end by the shortest name that is its own, as the graph has it."""
     with (
         open_corpus(root, model__name="none") as corpus,
-        corpus._reader.snapshot() as snapshot,
+        corpus.snapshot() as snapshot,
     ):
         everything = snapshot.allow(f.EVERYTHING)
         paths = [path for path, _ in _by_path(root)]

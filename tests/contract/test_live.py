@@ -27,7 +27,7 @@ LONG = (
 
 @pytest.fixture
 def live_over(tmp_path: Path, monkeypatch) -> Iterator[Callable[..., LiveCorpus]]:
-    monkeypatch.setattr("tamis.live.corpus._PATIENCE", LONG)
+    monkeypatch.setattr("tamis.live.corpus.PATIENCE", LONG)
     opened: list[LiveCorpus] = []
 
     def make(files: dict[str, str] | None = None, **flags: object) -> LiveCorpus:
@@ -161,7 +161,7 @@ def test_what_an_answer_does_not_know_is_counted(live_over, monkeypatch):
     with writer_lock(live.corpus.directory, 0, lambda _: None):
         write_files(live.corpus.root, {"a.md": "# A\n\nzebra", "b.md": "# B\n\nokapi"})
         _rest(live)
-        monkeypatch.setattr("tamis.live.corpus._PATIENCE", 0.3)
+        monkeypatch.setattr("tamis.live.corpus.PATIENCE", 0.3)
         freshness = live.fresh(LONG)
         assert (freshness.complete, freshness.pending_files) == (False, 2)
         assert freshness.as_of is not None and freshness.as_of >= before

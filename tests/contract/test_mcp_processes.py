@@ -343,7 +343,7 @@ def test_an_interrupt_ends_it_at_once(shop):
     say(server, HELLO, READY)
     listen(server, 1)
     server.send_signal(signal.SIGINT)
-    assert server.wait(10) == 0
+    assert server.wait(PATIENCE) == 0
     assert server.stderr.read() == b""
 
 

@@ -161,7 +161,7 @@ def test_a_fault_in_the_background_is_said_once(tmp_path, caplog, monkeypatch):
         tries.append(1)
         raise StorageFault("the disk is full", hint="free some")
 
-    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.05)
+    monkeypatch.setattr("tamis.live.watcher.RETRY", 0.05)
     monkeypatch.setattr("tamis.index.build.build", fail)
     write_files(tmp_path / "shop", {"docs/new.md": "zebra"})
     try:

@@ -86,7 +86,7 @@ def _owner(row: dict[str, Any], path_of: dict[int, str]) -> str:
 
 
 def links_of(corpus: Corpus, path: str) -> set[tuple[str, str]]:
-    with corpus._reader.snapshot() as snapshot:
+    with corpus.snapshot() as snapshot:
         found = snapshot.links([path], snapshot.allow(f.EVERYTHING))
         return {(edge.source, edge.target) for edge in found}
 

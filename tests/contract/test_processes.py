@@ -36,9 +36,9 @@ import json, os, sys
 import tamis.index.build, tamis.index.embed_pending
 from tamis.cli.main import main
 import tamis.corpus, tamis.cli.render, tamis.models.hashing
-tamis.index.build._BATCH_CHUNKS = 8
+tamis.index.build.BATCH_CHUNKS = 8
 tamis.index.embed_pending.PORTION = 4
-tamis.index.build._AT_ONCE = 500
+tamis.index.build.AT_ONCE = 500
 tamis.index.embed_pending._SECONDS = 0
 for line in sys.stdin:
     child = os.fork()

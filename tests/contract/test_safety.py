@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tamis.errors import (
     UsageError,
 )
 from tamis.index.embedded.segment import LANGUAGES_IN_ORDER, TYPES_IN_ORDER
+from tamis.models.embedders import load_embedder
 from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 
 FILES = {"a.md": "alpha one", "b.md": "beta two"}
@@ -197,18 +199,20 @@ def test_a_deleted_lock_keeps_nobody_in(corpus_of):
     assert (corpus.directory / "writer.lock").exists()
 
 
-def test_a_model_is_loaded_only_for_something_to_embed(tmp_path):
+def test_a_model_is_loaded_only_for_something_to_embed(tmp_path, monkeypatch):
     """A root with one binary file must not load the model at every refresh."""
     root = write_files(tmp_path / "root", FILES | {"x.bin2": b"\0\1\2"})
-    corpus = corpus_in(root, root.resolve() / ".tamis")
     loaded = []
-    load = corpus._models.embedder
-    corpus._models.embedder = lambda name: loaded.append(name) or load(name)
-    corpus.refresh()
-    corpus.refresh()
-    corpus.refresh()
+
+    def load(name, threads):
+        loaded.append(name)
+        return load_embedder(name, threads)
+
+    monkeypatch.setattr("tamis.models.embedders.load_embedder", load)
+    for _ in range(3):
+        with closing(corpus_in(root, root.resolve() / ".tamis")) as corpus:
+            corpus.refresh()
     assert loaded == ["hashing"]
-    corpus.close()
 
 
 def test_a_damaged_index_keeps_its_model(tmp_path):

@@ -141,7 +141,7 @@ def test_a_link_is_not_followed(tmp_path):
 
 
 def test_another_process_that_writes_for_long(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr("tamis.models.cache._BUSY_MS", 50)
+    monkeypatch.setattr("tamis.models.cache.BUSY_MS", 50)
     model, cached = Model(), CachedEmbedder(Model(), cache)
     cached.embed_passages(["a"])
     cache.close()

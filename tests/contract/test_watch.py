@@ -338,7 +338,7 @@ def test_a_configured_model_that_the_index_does_not_have(watched_over):
 
 
 def test_two_thousand_files_at_once(watched_over, tmp_path):
-    watched = watched_over(watch__debounce_ms=500)
+    watched = watched_over(watch__debounce_ms=3000)
     runs = len(watched.runs())
     write_files(
         watched.root,
@@ -436,7 +436,7 @@ def test_a_flood_of_ignored_files_may_hide_one_that_counts(watched_over):
     )
     assert len(watched.calls) == calls
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.live.notices._FLOOD", 20)
+        patch.setattr("tamis.live.notices.FLOOD", 20)
         write_files(watched.root, {f"docs/{n}.tmp": "x" for n in range(200)})
         until(lambda: len(watched.calls) > calls, watched)
 
@@ -559,7 +559,7 @@ def test_permissions_that_come_and_go(watched_over):
 
 
 def test_an_index_that_is_deleted_is_made_again(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.5)
+    monkeypatch.setattr("tamis.live.watcher.RETRY", 0.5)
     watched = watched_over()
     (watched.root / ".tamis").rename(watched.root.with_name("gone"))
     until(lambda: (watched.root / ".tamis" / "watch.lock").exists(), watched)
@@ -572,7 +572,7 @@ def test_an_index_that_is_deleted_is_made_again(watched_over, monkeypatch):
 
 
 def test_a_full_disk_is_said_once_and_tried_again(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.2)
+    monkeypatch.setattr("tamis.live.watcher.RETRY", 0.2)
     watched = watched_over()
     tries: list[int] = []
 
@@ -588,7 +588,7 @@ def test_a_full_disk_is_said_once_and_tried_again(watched_over, monkeypatch):
 
 
 def test_a_fault_of_our_own_ends_nothing(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.live.watcher._RETRY", 0.2)
+    monkeypatch.setattr("tamis.live.watcher.RETRY", 0.2)
     watched = watched_over()
     with monkeypatch.context() as patch:
         patch.setattr("tamis.index.build.build", lambda *_, **__: 1 / 0)
@@ -717,7 +717,7 @@ def test_questions_need_no_look_while_changes_are_told(watched_over, monkeypatch
 
 
 def test_a_question_does_not_wait_for_quiet(watched_over, monkeypatch):
-    monkeypatch.setattr("tamis.live.corpus._PATIENCE", LONG)
+    monkeypatch.setattr("tamis.live.corpus.PATIENCE", LONG)
     watched = watched_over(watch__debounce_ms=60_000)
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
     until(lambda: watched.live._watcher.knows_more, watched)
@@ -738,7 +738,7 @@ def test_whoever_does_not_watch_looks_as_before(watched_over, monkeypatch):
         assert second.found("zebra")[0] == "new.md", (
             "generations are noticed by themselves"
         )
-        monkeypatch.setattr("tamis.live.corpus._PATIENCE", LONG)
+        monkeypatch.setattr("tamis.live.corpus.PATIENCE", LONG)
         assert second.live.fresh(LONG).complete
         first.live.close()
         until(lambda: second.states()[-1] == "watching", second)

@@ -170,7 +170,7 @@ def answers(corpus: Corpus, questions: list[dict[str, Any]]) -> list[Any]:
 
 def graph(corpus: Corpus, **flags: Any) -> set[Edge]:
     """Every link that leads somewhere, under a filter or none."""
-    with corpus._reader.snapshot() as snapshot:
+    with corpus.snapshot() as snapshot:
         allowed = snapshot.allow(parse_filter(flags.get("filter", ""), corpus.names))
         return set(snapshot.links(snapshot.documents(EVERYTHING), allowed))
 
@@ -361,7 +361,7 @@ def test_a_file_that_becomes_binary_or_too_large_leaves(tmp_path):
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     """Work is committed in batches; the rest is pending and says so, and the next run completes it."""
-    monkeypatch.setattr("tamis.index.build._BATCH_CHUNKS", 4)
+    monkeypatch.setattr("tamis.index.build.BATCH_CHUNKS", 4)
     monkeypatch.setattr("tamis.index.embed_pending.PORTION", 2)
     tree = Tree(tmp_path / "root", 5)
     for _ in range(40):

@@ -188,9 +188,7 @@ def configured(built: Corpus, drawn: dict[str, Any]) -> Corpus:
         | {"weights__rerank_budget_ms": 0}
         | {f"{section_of(name)}__{name}": value for name, value in drawn.items()}
     )
-    corpus = Corpus(built.root, built.directory, test_settings(built.root, **flags))
-    corpus._models._embedders = built._models._embedders
-    return corpus
+    return Corpus(built.root, built.directory, test_settings(built.root, **flags))
 
 
 def examples(count: int) -> settings:
@@ -325,7 +323,7 @@ def eligible(built: Corpus, chosen: str) -> int:
 
 def passages(built: Corpus, chosen: str) -> list[str]:
     """The texts that a filter lets through: those in the index, by their paths, white space aside."""
-    with built._reader.snapshot() as snapshot:
+    with built.snapshot() as snapshot:
         rows = snapshot.connection.execute(
             "SELECT d.path, c.content FROM chunks c JOIN documents d ON d.id = c.document"
         ).fetchall()

@@ -172,5 +172,5 @@ def open_in_steps(
 def words_first() -> Iterator[None]:
     """Index as a large folder is: words in a first step, vectors in a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tamis.index.build._AT_ONCE", -1)
+        patch.setattr("tamis.index.build.AT_ONCE", -1)
         yield

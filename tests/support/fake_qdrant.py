@@ -83,7 +83,7 @@ def fake_qdrant(**options: Any) -> Iterator[FakeQdrant]:
                 self.connection.close()
                 return
             if fault == "hang":
-                fake.resumed.wait(30)
+                fake.resumed.wait(600)
                 self.close_connection = True
                 return
             if fault == "nonsense":

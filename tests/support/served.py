@@ -179,7 +179,7 @@ def post(
 
             group.start_soon(live)
             await started.wait()
-            with anyio.fail_after(30):
+            with anyio.fail_after(300):
                 await application(scope, receive, send)
             stop.set()
         return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])

@@ -146,7 +146,7 @@ def test_a_file(tmp_path):
 
 def test_a_file_of_the_far_future_is_the_one_the_walk_saw(tmp_path, monkeypatch):
     """Few file systems have times that far away: here the end of time is in 1970."""
-    monkeypatch.setattr("tamis.ingest.walk._FARTHEST", 10)
+    monkeypatch.setattr("tamis.ingest.walk.FARTHEST", 10)
     file_with(tmp_path, b"x")
     (entry,) = walk(
         tmp_path, open_rules(tmp_path, IgnoreOptions()), lambda warning: None

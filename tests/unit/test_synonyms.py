@@ -12,11 +12,11 @@ from tamis.errors import BadSetting
 from tamis.search.extras.synonyms import (
     Synonyms,
     WordNet,
-    _software,
     bisected,
     grouped,
     parsed,
     simple,
+    software,
 )
 
 INSTALLED = Path("/usr/share/wordnet")
@@ -70,7 +70,7 @@ def test_what_is_asked_for_is_no_synonym_of_itself():
 
 
 def test_every_word_of_the_table_can_be_searched_for():
-    groups = _software()
+    groups = software()
     assert len(groups) >= 120
     assert [phrase for group in groups for phrase in group if not simple(phrase)] == []
     assert len(set(groups)) == len(groups)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tamis.text.words import (
     STOP_WORDS,
-    _for_thread,
     content_hash,
+    for_thread,
     tag_name,
     text_hash,
     word_numbers,
@@ -326,6 +326,6 @@ def test_long_words_are_not_remembered(word):
     numbers = word_numbers()
     assert [numbers.names[number] for number in numbers.of(word)] == words(word)
     assert word not in numbers
-    assert word not in _for_thread.terms
+    assert word not in for_thread.terms
     assert words("b" * 64) == ["b" * 64]
-    assert "b" * 64 in _for_thread.terms
+    assert "b" * 64 in for_thread.terms

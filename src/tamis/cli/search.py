@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Seconds that an answer waits for the look at the files: enough for some 100,000.
-_PATIENCE: Final = 2.0
+PATIENCE: Final = 2.0
 _LOOKED_UP: Final = 20  # excluded files whose names are looked up
 
 
@@ -88,7 +88,7 @@ def _answer(corpus: "Corpus", root: str, request: SearchRequest) -> "Found":
     facts = _unknown(corpus, request.excluded_files[:_LOOKED_UP])
     # Pending files are among those that a look would find.
     if looking is not None and not found.index.pending_files:
-        looking.join(_PATIENCE)
+        looking.join(PATIENCE)
         facts += _changes(seen, root)
     return replace(found, hints=(*found.hints, *map(Hint, facts)))
 

@@ -31,7 +31,7 @@ from tamis.progress import Progress
 from tamis.settings import Settings
 
 # A segment of this many passages takes some 40 MB of memory before it is written.
-_BATCH_CHUNKS: Final = 8_192
+BATCH_CHUNKS: Final = 8_192
 # Bytes of memory for each passage that waits to be written, and for each of its characters.
 _PER_CHUNK: Final = 2_000
 _PER_CHARACTER: Final = 8
@@ -40,11 +40,11 @@ _PER_CHARACTER: Final = 8
 _FOR_BATCH: Final = 0.25
 _FOR_MERGE: Final = 0.5
 _GROWTH: Final = 2  # an index may grow to this many times the files that were agreed to
-_BATCH_SECONDS: Final = 10.0  # of work that an interrupted run may lose
+BATCH_SECONDS: Final = 10.0  # of work that an interrupted run may lose
 # Seconds until the first files can be found; each further batch may take twice as long.
-_FIRST_SECONDS: Final = 0.25
+FIRST_SECONDS: Final = 0.25
 # Bytes of changed files that are embedded before they are committed: a second or two.
-_AT_ONCE: Final = 32_768
+AT_ONCE: Final = 32_768
 
 Load = Callable[[], Embedder | None]
 
@@ -100,7 +100,7 @@ def build(
             if any(entry.path in known for entry in plan.changed):
                 states = writer.file_states()
             documents = run.read(plan.changed, states, dates)
-            is_small = sum(entry.size for entry in plan.changed) <= _AT_ONCE
+            is_small = sum(entry.size for entry in plan.changed) <= AT_ONCE
             late = writer.late_vectors
             if is_small or rebuild or model == NO_MODEL or late is None:
                 prepared = embed_now(documents, embedder)
@@ -284,17 +284,17 @@ def _batches(prepared: Iterator[Prepared], room: float) -> Iterator[list[Prepare
     """Group documents by passages, by memory and by time."""
     batch: list[Prepared] = []
     chunks = size = 0
-    started, patience = time.monotonic(), _FIRST_SECONDS
+    started, patience = time.monotonic(), FIRST_SECONDS
     for item in prepared:
         batch.append(item)
         chunks += len(item.document.chunks)
         size += _size(item)
-        is_full = chunks >= _BATCH_CHUNKS or size >= room
+        is_full = chunks >= BATCH_CHUNKS or size >= room
         if is_full or time.monotonic() - started > patience:
             yield batch
             batch, chunks, size = [], 0, 0
             started = time.monotonic()
-            patience = min(2 * patience, _BATCH_SECONDS)
+            patience = min(2 * patience, BATCH_SECONDS)
     if batch:
         yield batch
 

@@ -26,7 +26,7 @@ from tamis.text.words import TOKENIZER_VERSION
 _FOR_FILE: Final = 0.25  # share of index.memory_mb for the file that is being read
 _PER_BYTE: Final = 10  # bytes of memory for each byte of a file that is parsed
 # A file that was changed this shortly before it was read may change again unnoticed.
-_RACY_NS: Final = 2_000_000_000
+RACY_NS: Final = 2_000_000_000
 
 Kind = Literal["changed", "touched", "outdated", "unsure", "skipped"]
 
@@ -106,7 +106,7 @@ def is_unchanged(entry: Entry, known: Stamps | None) -> bool:
         return False
     _, size, mtime_ns, ctime_ns, inode, read_ns = known
     is_same = entry[2:] == (size, mtime_ns, ctime_ns, inode)
-    return is_same and mtime_ns < read_ns - _RACY_NS and ctime_ns < read_ns - _RACY_NS
+    return is_same and mtime_ns < read_ns - RACY_NS and ctime_ns < read_ns - RACY_NS
 
 
 def known_to(snapshot: IndexSnapshot, settings: Settings) -> Known:
@@ -169,7 +169,7 @@ def _new_kind(
     # The change time decides: the other one may be set to any year.
     if not is_skipped or entry.ctime_ns > read_ns:
         return "changed"
-    if entry.ctime_ns >= read_ns - _RACY_NS:
+    if entry.ctime_ns >= read_ns - RACY_NS:
         return "unsure"
     return "skipped"
 

@@ -26,7 +26,7 @@ from tamis.models.embedders import Embedder, check_model, model_facts, model_nam
 from tamis.progress import Progress
 from tamis.settings import Settings
 
-_BATCH: Final = 512  # terms embedded between two files: a second or two of work
+BATCH: Final = 512  # terms embedded between two files: a second or two of work
 _ROWS: Final = 500  # texts read at a time
 _REPORT_EVERY: Final = 5.0  # seconds
 _ROUNDS: Final = (
@@ -157,8 +157,8 @@ def _embedded(
     text, and make all terms alike.
     """
     reported = time.monotonic()
-    for start in range(0, len(new), _BATCH):
-        some = new[start : start + _BATCH]
+    for start in range(0, len(new), BATCH):
+        some = new[start : start + BATCH]
         texts = [name.decode("utf-8", "surrogatepass") for name in some]
         vectors = embedder.embed_passages(texts).astype(np.float16)
         concepts.write_part(directory, some, vectors, embedder.fingerprint)

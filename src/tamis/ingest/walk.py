@@ -17,9 +17,7 @@ from tamis.gitignore.rules import Rules, Verdict
 from tamis.model import INDEX_FOLDER, Skipped
 
 _NAME: Final = attrgetter("name")
-_FARTHEST: Final = (
-    2**63 - 1
-)  # SQLite's integers end there, in nanoseconds the year 2262
+FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
 
 
 class Entry(NamedTuple):
@@ -179,11 +177,11 @@ def stamps(status: os.stat_result) -> tuple[int, int, int, int]:
 
     A file may say that it is of the year 9999, or of 1600, and some file systems number them with 64 bits.
     """
-    modified = max(-_FARTHEST, min(status.st_mtime_ns, _FARTHEST))
-    changed = max(-_FARTHEST, min(status.st_ctime_ns, _FARTHEST))
+    modified = max(-FARTHEST, min(status.st_mtime_ns, FARTHEST))
+    changed = max(-FARTHEST, min(status.st_ctime_ns, FARTHEST))
     number = status.st_ino
-    if number > _FARTHEST:
-        number &= _FARTHEST
+    if number > FARTHEST:
+        number &= FARTHEST
     return status.st_size, modified, changed, number
 
 

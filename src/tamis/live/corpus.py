@@ -22,7 +22,7 @@ from tamis.progress import Progress, Silent
 from tamis.settings import Settings
 
 # Seconds that a search may wait for changes if older answers are there.
-_PATIENCE: Final = 1.0
+PATIENCE: Final = 1.0
 # A look is followed by a rest of this many times its length: large trees cost no more.
 _REST: Final = 10.0
 # Seconds between two looks while another process indexes; they double.
@@ -104,7 +104,7 @@ class LiveCorpus:
         if not self.corpus.capabilities.updated_by_search:
             return self._shared_freshness()
         if self.corpus.exists():
-            seconds = min(seconds, _PATIENCE)
+            seconds = min(seconds, PATIENCE)
         with self._changed:
             self._asked = True
             if not self._knows_all_changes():

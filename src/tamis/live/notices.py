@@ -26,7 +26,7 @@ _STEP_MS: Final = 50
 # Seconds without changes that have usually passed when a notice is passed on.
 QUIET: Final = _STEP_MS / 1000
 # Paths at once: the system's queue (16,384 events on Linux) may have been full.
-_FLOOD: Final = 1_000
+FLOOD: Final = 1_000
 _STALLED: Final = 5.0  # seconds without a look: the machine slept, or we were stopped
 _CLOSING: Final = 1.0  # seconds that closing waits
 _RULES: Final = frozenset({".gitignore", ".ignore"})  # hidden, and yet they matter
@@ -95,7 +95,7 @@ class Notices:
                 self._hear(LOST)
             elif isinstance(came, set):
                 paths = frozenset(path for _, path in came)
-                if len(paths) >= _FLOOD and not RECURSIVE:
+                if len(paths) >= FLOOD and not RECURSIVE:
                     paths = LOST
                 self._hear(paths)
 

@@ -31,7 +31,7 @@ _TICK: Final = 0.5  # seconds between two looks at the root itself, the lock, th
 _SUCCESSION: Final = 2.0  # seconds between two tries to become the watcher
 # A burst takes at most so many times the quiet that is waited for: 5 seconds by default.
 _MOMENTS: Final = 25
-_RETRY: Final = 10.0  # seconds until a failed run is tried again
+RETRY: Final = 10.0  # seconds until a failed run is tried again
 # Seconds of rest for each second of computing, if files change all the time; only computing beyond
 # the credit counts, since people save a few times in a row.
 _REST: Final = 4.0
@@ -164,7 +164,7 @@ class Watcher:
         sweep = options.sweep_seconds
         sweeps = bool(sweep) and now - clock.swept >= sweep
         is_behind = self._behind() or not (self._directory / "index.db").exists()
-        retries = is_behind and now - clock.called >= _RETRY
+        retries = is_behind and now - clock.called >= RETRY
         is_quiet = self._signs > 0 and now >= self._due(clock)
         if is_quiet or sweeps or retries:
             self._follow_folders()

@@ -19,7 +19,7 @@ from tamis.measure.metrics import MAIN, METRICS
 _DRAWS: Final = 10_000  # the ends of the interval move by some hundredths of its width from seed to seed
 _SEED: Final = 20_260_501
 _CONFIDENCE: Final = 0.95
-_HELD: Final = 1_000_000  # drawn questions in memory at a time
+HELD: Final = 1_000_000  # drawn questions in memory at a time
 _EQUAL: Final = 1e-9  # differences below this come from the order of additions
 
 
@@ -83,7 +83,7 @@ def _drawn_means(
     gains: NDArray[np.float64], random: np.random.Generator
 ) -> NDArray[np.float64]:
     """Means of samples as large as the set, some draws at a time: large sets must not fill the memory."""
-    at_once = max(1, min(_DRAWS, _HELD // gains.size))
+    at_once = max(1, min(_DRAWS, HELD // gains.size))
     portions = [min(at_once, _DRAWS - done) for done in range(0, _DRAWS, at_once)]
     drawn = (
         gains[random.integers(0, gains.size, (draws, gains.size))] for draws in portions

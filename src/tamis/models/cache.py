@@ -24,7 +24,7 @@ from tamis.models.embedders import Embedder, Vectors
 
 _FILE: Final = "vectors.db"
 _ENDINGS: Final = ("", "-wal", "-shm", "-journal")
-_BUSY_MS: Final = 1_000  # waiting longer for another process costs more than embedding
+BUSY_MS: Final = 1_000  # waiting longer for another process costs more than embedding
 # Bytes. Most models' vectors take 1,536; with two to a page a quarter would be wasted.
 _PAGE: Final = 16_384
 _SPARE: Final = 0.1  # share of the vectors dropped at once, so that it happens seldom
@@ -124,7 +124,7 @@ class VectorCache:
             file, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             connection.execute(f"PRAGMA page_size = {_PAGE}")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")

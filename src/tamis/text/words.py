@@ -81,12 +81,12 @@ class _ForThread(threading.local):
         self.terms = _TermsOf()
 
 
-_for_thread = _ForThread()
+for_thread = _ForThread()
 
 
 def words(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
-    return list(chain.from_iterable(map(_for_thread.terms.__getitem__, _split(text))))
+    return list(chain.from_iterable(map(for_thread.terms.__getitem__, _split(text))))
 
 
 def concepts(text: str) -> set[str]:
@@ -137,7 +137,7 @@ class TermNumbers(dict[str, tuple[int, ...]]):
 
 def word_numbers() -> TermNumbers:
     """Return numbers for the terms that `words` gives."""
-    return TermNumbers(_split, _for_thread.terms.__getitem__)
+    return TermNumbers(_split, for_thread.terms.__getitem__)
 
 
 def _split(text: str) -> list[str]:

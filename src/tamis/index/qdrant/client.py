@@ -55,8 +55,8 @@ Answer = TypeVar("Answer")
 
 OLDEST: Final = (1, 19)  # the first server that counts rarity over a filter
 _PORT: Final = 6333  # of a server whose address has none
-_TIMEOUT: Final = 30  # seconds for one request
-_TRIES: Final = 6
+TIMEOUT: Final = 30  # seconds for one request
+TRIES: Final = 6
 _FIRST_PAUSE: Final = 0.2  # seconds; the sixth try comes after some six
 _LONGEST_PAUSE: Final = 30.0  # that a server may ask for
 _WARN_AFTER: Final = 3  # failed tries: about a second
@@ -78,7 +78,7 @@ def connect(address: Address, api_key: str | None, *, exact: bool) -> "Server":
             url=address.url,
             port=port,
             api_key=api_key,
-            timeout=_TIMEOUT,
+            timeout=TIMEOUT,
             check_compatibility=False,
         )
     return Server(client, address, exact=exact, is_remote=True)
@@ -338,7 +338,7 @@ class Server:
             ) as error:
                 failed += 1
                 fault = self._fault(error)
-                if failed == _TRIES or not _may_pass(error):
+                if failed == TRIES or not _may_pass(error):
                     raise fault from error
                 if failed == _WARN_AFTER:
                     log.warning("%s; asking again for some seconds", fault.message)

@@ -28,7 +28,7 @@ from tamis.ingest.code.grammars import GRAMMARS, Capture
 
 _PROGRAM: Final = str(Path(grammars.__file__).resolve())
 _PORTION: Final = 1 << 20  # bytes read at once
-_PATIENCE: Final = 20  # seconds: files are often saved several times in a row
+PATIENCE: Final = 20  # seconds: files are often saved several times in a row
 # What a text does not do to its reader: that ends by SIGPROF, by a crash, or with a code of its own. 0 is
 # a child that was about to go when it was asked.
 _FROM_OUTSIDE: Final = frozenset(
@@ -106,7 +106,7 @@ def _start() -> subprocess.Popen[bytes]:
     Its own process group, so that Ctrl-C is for this process to answer. Pipes without a buffer, so
     that a fork never writes a second time what the parent began to write.
     """
-    command = [sys.executable, "-I", "-S", _PROGRAM, str(_PATIENCE), *_packages()]
+    command = [sys.executable, "-I", "-S", _PROGRAM, str(PATIENCE), *_packages()]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(
         command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, process_group=0

@@ -148,7 +148,7 @@ class Synonyms:
         """Open what `search.synonyms` names: the table of software terms, WordNet too, or a file."""
         if chosen not in ("software", "wordnet"):
             return cls(grouped(_read(root / Path(chosen).expanduser())))
-        return cls(grouped(_software()), WordNet() if chosen == "wordnet" else None)
+        return cls(grouped(software()), WordNet() if chosen == "wordnet" else None)
 
     def words(self, text: str) -> tuple[str, ...]:
         """Return the synonyms of the words of a text, in their order, each once."""
@@ -212,7 +212,7 @@ def parsed(text: str) -> list[tuple[str, ...]]:
 
 
 @cache
-def _software() -> list[tuple[str, ...]]:
+def software() -> list[tuple[str, ...]]:
     return parsed(
         files("tamis.search.extras").joinpath("software.txt").read_text("utf-8")
     )
