@@ -33,12 +33,22 @@ Severity = Literal[
 
 
 class Plain:
-    """A value whose parts are plain: as JSON it is an object of them."""
+    """A value that JSON can hold: an object of its fields."""
 
     __slots__: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: _plain(getattr(self, name)) for name in self.__slots__}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Plain):
+        return value.to_dict()
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +257,7 @@ class Place(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Plain):
     """One passage of an answer."""
 
     chunk_id: str
@@ -276,30 +286,17 @@ class Result:
     )
 
     def to_dict(self) -> dict[str, Any]:
-        at_times = ("matched_lines", "score_source", "also_in", "places")
-        plain = {
-            name: getattr(self, name) for name in self.__slots__ if name not in at_times
-        }
-        evidence = [each.to_dict() for each in self.evidence]
-        shown: dict[str, Any] = (
-            {"matched_lines": list(self.matched_lines)} if self.matched_lines else {}
-        )
-        if self.score_source:
-            shown["score_source"] = self.score_source
-        if self.places is not None:
-            shown["places"] = dict(self.places)
-        if self.also_in:
-            shown["also_in"] = [place.to_dict() for place in self.also_in[:MOST_PLACES]]
-            shown["also_in_count"] = len(self.also_in)
-        return (
-            plain
-            | shown
-            | {
-                "tags": list(self.tags),
-                "evidence": evidence,
-                "boosts": dict(self.boosts),
-            }
-        )
+        """Return the fields that say something; of many duplicates, the best."""
+        plain = Plain.to_dict(self)
+        for name in ("matched_lines", "score_source", "places"):
+            value = plain.pop(name)
+            if value is not None:
+                plain[name] = value
+        duplicates = plain.pop("also_in")
+        if duplicates:
+            plain["also_in"] = duplicates[:MOST_PLACES]
+            plain["also_in_count"] = len(duplicates)
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +376,7 @@ class Hint:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Found(Plain):
     """The answer: results, how they came about, and which index they come from."""
 
     query: str
@@ -397,31 +394,21 @@ class Found:
     synonyms: tuple[str, ...] = ()  # and words, for the words lane
 
     def to_dict(self) -> dict[str, Any]:
-        asked: dict[str, Any] = (
-            {"why_not": self.why_not.to_dict()} if self.why_not else {}
-        )
-        asked |= {"expanded_with": list(self.expansion)} if self.expansion else {}
-        asked |= {"synonyms": list(self.synonyms)} if self.synonyms else {}
-        if self.graph_context is not None:
-            asked["graph_context"] = [
-                related.to_dict() for related in self.graph_context
-            ]
-        if self.funnel is not None:
-            asked["funnel"] = [step.to_dict() for step in self.funnel]
-        return asked | {
-            "query": self.query,
-            "filter": self.filter,
-            "query_type": self.query_type,
-            "results": [result.to_dict() for result in self.results],
-            "stats": dict(self.stats),
-            "timings_ms": dict(self.timings_ms),
-            "index": self.index.to_dict(),
-            "hints": [str(hint) for hint in self.hints],
-        }
+        """Return the fields; those that were not asked for are left out."""
+        plain = Plain.to_dict(self)
+        plain["hints"] = [str(hint) for hint in self.hints]
+        plain["expanded_with"] = plain.pop("expansion")
+        for name in ("why_not", "graph_context", "funnel"):
+            if plain[name] is None:
+                del plain[name]
+        for name in ("expanded_with", "synonyms"):
+            if not plain[name]:
+                del plain[name]
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Plain):
     """The outcome of an indexing run. `seen` is `indexed + unchanged + skipped`, always."""
 
     indexed: int = 0
@@ -442,18 +429,8 @@ class Report:
         return _by_reason(self.skipped)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "seen": self.seen,
-            "indexed": self.indexed,
-            "unchanged": self.unchanged,
-            "removed": self.removed,
-            "chunks": self.chunks,
-            "generation": self.generation,
-            "seconds": self.seconds,
-            "skipped": [item.to_dict() for item in self.skipped],
-            "skipped_by_reason": self.skipped_by_reason,
-            "warnings": list(self.warnings),
-        }
+        by_reason = {"skipped_by_reason": self.skipped_by_reason}
+        return {"seen": self.seen} | Plain.to_dict(self) | by_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,14 +464,7 @@ class Status(Plain):
         return _by_reason(self.skipped)
 
     def to_dict(self) -> dict[str, Any]:
-        return Plain.to_dict(self) | {
-            "index": self.index.to_dict(),
-            "skipped": [item.to_dict() for item in self.skipped],
-            "skipped_by_reason": self.skipped_by_reason,
-            "warnings": dict(self.warnings),
-            "ignore_warnings": list(self.ignore_warnings),
-            "sizes": dict(self.sizes),
-        }
+        return Plain.to_dict(self) | {"skipped_by_reason": self.skipped_by_reason}
 
 
 def _by_reason(skipped: Sequence[Skipped]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """From the pipeline's answer to what a door shows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -29,9 +29,7 @@ from tamis.query.filters import Archived
 from tamis.search.links import Reached
 from tamis.search.question import Answer, Question
 
-_LIKELY: Final = (
-    0.3  # what the seed calls confident (R002-142): below it, most answers are none
-)
+_LIKELY: Final = 0.3  # most answers whose best score is below it are none
 
 
 def found(
@@ -42,58 +40,49 @@ def found(
     root: Path,
     archived: Archived,
 ) -> Found:
+    """Return the answer as every door shows it."""
+    context = funnel = None
+    if question.graph_context:
+        context = tuple(_related(each) for each in answer.neighbours)
+    if question.explain:
+        times = answer.timings_ms
+        left = answer.funnel.items()
+        funnel = tuple(Step(name, n, times.get(name, 0.0)) for name, n in left)
+    filter_text = ""
+    if question.filter != filters.EVERYTHING:
+        filter_text = str(question.filter)
+    results = []
+    for candidate in answer.candidates:
+        results.append(_result(candidate, question, answer, root, archived))
     return Found(
         query=query,
-        filter="" if question.filter == filters.EVERYTHING else str(question.filter),
+        filter=filter_text,
         query_type=answer.query_type,
-        results=tuple(
-            _result(each, question, answer, root, archived)
-            for each in answer.candidates
-        ),
+        results=tuple(results),
         stats=_stats(answer, snapshot.state.documents),
         timings_ms=dict(answer.timings_ms),
         index=snapshot.state,
         hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
-        graph_context=tuple(_related(answer.neighbours))
-        if question.graph_context
-        else None,
-        funnel=tuple(_steps(answer)) if question.explain else None,
+        graph_context=context,
+        funnel=funnel,
         expansion=answer.wording.expansion,
         synonyms=answer.wording.synonyms,
     )
 
 
-def _steps(answer: Answer) -> Iterator[Step]:
-    for stage, left in answer.funnel.items():
-        yield Step(stage, left, answer.timings_ms.get(stage, 0.0))
-
-
-def _places_of(passage: Passage, answer: Answer) -> dict[str, int]:
-    """Where a passage stood after the fusion, and after every stage that moved it."""
-    places: dict[str, int] = {}
-    last = 0
-    for stage, candidates in answer.trace.items():
-        at = [candidate.passage.position for candidate in candidates].index(
-            passage.position
-        ) + 1
-        if at != last:
-            places[stage] = last = at
-    return places
-
-
-def _related(reached: Sequence[Reached]) -> Iterator[Related]:
-    for each in reached:
-        neighbour, passage = each.neighbour, each.passage
-        yield Related(
-            path=neighbour.path,
-            chunk_id=chunk_id(passage.path, passage.ordinal),
-            header_path=passage.header_path,
-            hops=neighbour.hops,
-            score=neighbour.score,
-            link=neighbour.edge.type,
-            source=neighbour.edge.source,
-            target=neighbour.edge.target,
-        )
+def _related(reached: Reached) -> Related:
+    neighbour = reached.neighbour
+    passage = reached.passage
+    return Related(
+        path=neighbour.path,
+        chunk_id=chunk_id(passage.path, passage.ordinal),
+        header_path=passage.header_path,
+        hops=neighbour.hops,
+        score=neighbour.score,
+        link=neighbour.edge.type,
+        source=neighbour.edge.source,
+        target=neighbour.edge.target,
+    )
 
 
 def _result(
@@ -103,64 +92,75 @@ def _result(
     root: Path,
     archived: Archived,
 ) -> Result:
-    """A candidate as it is shown: with parents, the section around it (its place, its text) in its stead."""
+    """Return a candidate as it is shown: with parents, by the section around it."""
     passage = candidate.passage
-    parent_chunk_id = (
-        None if passage.parent is None else parent_id(passage.path, passage.parent)
-    )
-    parent = answer.parents.get(
-        (passage.path, -1 if passage.parent is None else passage.parent)
-    )
-    shown = parent or passage
+    path = passage.path
+    shown: Passage | Parent = passage
+    shown_id = chunk_id(path, passage.ordinal)
+    section_id = matched_lines = None
+    if passage.parent is not None:
+        section_id = parent_id(path, passage.parent)
+        section = answer.parents.get((path, passage.parent))
+        if section is not None:
+            shown = section
+            shown_id = section_id
+            matched_lines = (passage.start_line, passage.end_line)
+    also_in = []
+    for each in candidate.duplicates:
+        other = each.passage
+        # Lines of the text that is shown are no other place.
+        apart = other.end_line < shown.start_line or shown.end_line < other.start_line
+        if apart or other.path != path:
+            also_in.append(Place(other.path, other.start_line, other.end_line))
     return Result(
-        chunk_id=parent_chunk_id
-        if parent and parent_chunk_id
-        else chunk_id(passage.path, passage.ordinal),
-        doc_id=doc_id(passage.path),
-        file_path=str(root / passage.path),
-        path=passage.path,
+        chunk_id=shown_id,
+        doc_id=doc_id(path),
+        file_path=str(root / path),
+        path=path,
         start_line=shown.start_line,
         end_line=shown.end_line,
         header_path=shown.header_path,
         content=shown.content,
-        score=min(
-            candidate.score, 1.0
-        ),  # cut here, once: a boost or a penalty must not change the order
+        # Cut here only: a boost or a penalty must not change the order.
+        score=min(candidate.score, 1.0),
         raw_score=candidate.raw_score,
         chunk_type=passage.chunk_type,
         language=passage.language,
-        tags=(*passage.tags, *_implied_tags(passage)),
-        is_archived=archived.matches(Facts(passage.path)),
-        parent_chunk_id=parent_chunk_id,
+        tags=_tags(passage),
+        is_archived=archived.matches(Facts(path)),
+        parent_chunk_id=section_id,
         modified=iso_time(passage.modified),
         evidence=candidate.evidence,
         boosts=dict(candidate.boosts),
-        matched_lines=(passage.start_line, passage.end_line) if parent else None,
+        matched_lines=matched_lines,
         score_source=candidate.score_source if question.rerank else None,
-        also_in=tuple(_places(candidate, shown)),
-        places=_places_of(passage, answer) if question.explain else None,
+        also_in=tuple(also_in),
+        places=_places(passage, answer) if question.explain else None,
     )
 
 
-def _places(candidate: Candidate, shown: Passage | Parent) -> Iterator[Place]:
-    """Where else it stands. What shares lines with the text that is shown is no other place."""
-    for other in (each.passage for each in candidate.duplicates):
-        apart = other.end_line < shown.start_line or shown.end_line < other.start_line
-        if apart or other.path != candidate.passage.path:
-            yield Place(other.path, other.start_line, other.end_line)
-
-
-def _implied_tags(passage: Passage) -> tuple[str, ...]:
-    """What code is tagged with by itself; a document's passages show its own tags only."""
+def _tags(passage: Passage) -> tuple[str, ...]:
+    """Return the tags of a passage: those of its document and, for code, its kind and language."""
     if passage.chunk_type == "documentation":
-        return ()
-    code = () if passage.chunk_type == "data" else ("code",)
-    implied = (
-        *code,
-        *((passage.language,) if passage.language else ()),
-        passage.chunk_type,
-    )
-    return tuple(tag for tag in implied if tag not in passage.tags)
+        return passage.tags
+    implied = [passage.language, passage.chunk_type]
+    if passage.chunk_type != "data":
+        implied.insert(0, "code")
+    own = [tag for tag in implied if tag and tag not in passage.tags]
+    return (*passage.tags, *own)
+
+
+def _places(passage: Passage, answer: Answer) -> dict[str, int]:
+    """Return the rank of a passage after the fusion, and after every stage that moved it."""
+    places: dict[str, int] = {}
+    last = 0
+    for stage, candidates in answer.trace.items():
+        order = [candidate.passage.position for candidate in candidates]
+        rank = order.index(passage.position) + 1
+        if rank != last:
+            places[stage] = rank
+            last = rank
+    return places
 
 
 def _stats(answer: Answer, documents: int) -> dict[str, int]:

@@ -423,7 +423,7 @@ class Linked(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Plain):
     """A document and everything to know about it."""
 
     path: str
@@ -461,12 +461,9 @@ class Reading:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document as JSON has it."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
+        """Return the document as JSON has it, with the places of its passages."""
+        plain = Plain.to_dict(self)
         del plain["directory"]
-        for name in ("links", "backlinks", "outline"):
-            plain[name] = [each.to_dict() for each in plain[name]]
-        plain["tags"] = list(self.tags)
         passages = []
         for passage in self.passages:
             place = {

@@ -225,7 +225,7 @@ def excerpt_reply(
     """Show lines of a document."""
     reply: dict[str, Any] = {"content": ""}
     for name, value in excerpt.to_dict().items():
-        if value not in (None, "", ()):
+        if value not in (None, "", []):
             reply[name] = value
     reply["freshness"] = freshness.to_dict()
     if has_several:
