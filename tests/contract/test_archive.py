@@ -542,7 +542,7 @@ def test_the_seeds_own_examples(corpus_of):
     assert [(verdicts[path]["ignored"], verdicts[path]["archived"]) for path in (*SEED_OUT, *SEED_IN)] == [
         (False, True), (False, True), (True, False), (False, False), (False, False)
     ]  # fmt: skip
-    # Absolute paths come to the same (C20), and a path elsewhere is nobody's (C33).
+    # Absolute paths come to the same, and a path elsewhere is nobody's.
     for path in (*SEED_OUT, *SEED_IN):
         given = str(corpus.root / path)
         assert (
@@ -712,7 +712,7 @@ def test_the_template_goes_where_the_ignore_file_is_looked_for(
 
 
 # What each line of the seed's template is about: ignored by the built-in defaults as well as by the
-# template by itself; what it lists of archives is archived instead (C17, C23).
+# template by itself; what it lists of archives is archived instead.
 SEED_TEMPLATE = {
     "dist/a.md": "ignored", "sub/build/a.md": "ignored", "node_modules/a/b.md": "ignored",
     "target/a.md": "ignored", "__pycache__/a.md": "ignored", "a.pyc": "ignored",

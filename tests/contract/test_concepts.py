@@ -1,4 +1,4 @@
-"""The concept vocabulary: held to the oracle, made step by step, and never used in part (P1, C49)."""
+"""The concept vocabulary: held to the oracle, made step by step, and never used in part."""
 
 import os
 import random

@@ -947,7 +947,7 @@ def _in_a_thread(work: Callable[[], None]) -> None:
         raise faults[0]
 
 
-# --- What is embedded (P2) -------------------------------------------------------------------------
+# --- What is embedded -------------------------------------------------------------------------
 
 
 class Recording(HashingEmbedder):

@@ -2,7 +2,7 @@
 
 The oracle is `git check-ignore --verbose --non-matching --no-index`. Cases share a repository,
 each in a directory of its own, because a `.gitignore` means the same in any directory and a
-process for each case would take minutes. Covers C18, C19, C21 of the requirements.
+process for each case would take minutes.
 
 `TAMIS_FUZZ_CASES=5000` raises the number of random cases from 150.
 """

@@ -119,7 +119,7 @@ def tagged(*tags: str):
 
 
 def implied(row: Row) -> set[str]:
-    """R004-031: code is tagged with what it is, and so are documents."""
+    """Code is tagged with its type and language, and so are documents."""
     if row.kind == "documentation":
         return (
             {"documentation", "markdown"}

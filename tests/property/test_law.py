@@ -310,7 +310,7 @@ def comparable(
 
 
 def check_invariants(found: Found, limit: int) -> None:
-    """R002-186, R002-187, R002-188: bounded, between 0 and 1, and not increasing. R002-017, R002-180: RRF."""
+    """Scores are between 0 and 1 and do not increase; raw scores are sums of RRF."""
     scores = [result.score for result in found.results]
     assert len(scores) <= limit
     assert all(0.0 <= score <= 1.0 for score in scores)

@@ -145,7 +145,7 @@ def _dated_in_steps(root: Path, files: dict[str, str], **flags: object) -> Corpu
 
 
 def assert_invariants(found: Found, plain: Found, limit: int) -> None:
-    """R002-186..188, C51, C52: never shorter than without it; scores in 0..1 and falling."""
+    """An answer is never shorter than without it; its scores are in 0..1 and do not increase."""
     scores = [result.score for result in found.results]
     assert len(scores) == len(plain.results) <= limit
     assert all(0.0 <= score <= 1.0 for score in scores)

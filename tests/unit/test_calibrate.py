@@ -1,4 +1,4 @@
-"""Calibration: what a score says by itself, by hand and for any candidates (C50)."""
+"""Calibration: what a score says by itself, by hand and for any candidates."""
 
 import itertools
 import math

@@ -14,7 +14,7 @@ from tamis.weights import Weights
 
 
 def as_printed(text: str) -> set[str]:
-    """The design's own extraction, as it stands there (R002-026)."""
+    """The design's own extraction, as it stands there."""
     terms = re.findall(r"\b[a-zA-Z][a-zA-Z0-9_-]*\b", text.lower())
     return {term for term in terms if term not in STOP_WORDS and len(term) >= 3}
 

@@ -1,4 +1,4 @@
-"""Gitignore patterns: the classic cases, hostile patterns, and lists read as filters (C18-C21, C37)."""
+"""Gitignore patterns: the classic cases, hostile patterns, and lists read as filters."""
 
 import pytest
 from hypothesis import given

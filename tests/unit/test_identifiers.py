@@ -1,4 +1,4 @@
-"""The code lane's tokenizer: the seed's table is the test (C55), and what the table is silent about."""
+"""The code lane's tokenizer: the seed's table is the test, and what the table is silent about."""
 
 import pytest
 from hypothesis import given, settings
@@ -18,12 +18,12 @@ from tamis.text.identifiers import (
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
-        ("getUserById", "getuserbyid get user by id"),  # R002-080
-        ("parse_json_data", "parse_json_data parse json data"),  # R002-081
-        ("HTTPResponse", "httpresponse http response"),  # R002-082
-        ("std::vector", "std :: vector"),  # R002-083
-        ("C++", "c++"),  # R002-084
-        ("myVar123", "myvar123 my var 123"),  # R002-085
+        ("getUserById", "getuserbyid get user by id"),
+        ("parse_json_data", "parse_json_data parse json data"),
+        ("HTTPResponse", "httpresponse http response"),
+        ("std::vector", "std :: vector"),
+        ("C++", "c++"),
+        ("myVar123", "myvar123 my var 123"),
     ],
 )
 def test_the_seeds_table(text, terms):

@@ -1,4 +1,4 @@
-"""The layers of ignore rules: which file counts, which layer wins, and what a bad file does (C17-C37, X8)."""
+"""The layers of ignore rules: which file counts, which layer wins, and what a bad file does."""
 
 import os
 import sys
@@ -137,7 +137,7 @@ def test_what_is_built_in_cannot_be_undone(root):
     assert not explain(root, options, "a/.gitignore").ignored
 
 
-# --- Defaults (C17, C22, C23, X8) ------------------------------------------------------
+# --- Defaults ------------------------------------------------------
 
 
 def test_defaults(root):
@@ -359,7 +359,7 @@ def test_configurations_do_not_multiply(root, home, owner):
     assert ignored(root, "a") == ["a"]
 
 
-# --- Includes (C32) -----------------------------------------------------------------------
+# --- Includes -----------------------------------------------------------------------
 
 
 def test_includes_count_where_they_stand(root):

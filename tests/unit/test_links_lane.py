@@ -1,4 +1,4 @@
-"""The links lane's arithmetic: who is reached, what it gets, in which order (C31, C61)."""
+"""The links lane's arithmetic: who is reached, what it gets, in which order."""
 
 from collections.abc import Sequence
 from math import sqrt

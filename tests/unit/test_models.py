@@ -45,9 +45,8 @@ TEXTS = [
 
 @cache
 def model(name: str, threads: int = 2) -> Embedder:
-    with (
-        pytest.MonkeyPatch.context() as patch
-    ):  # R002-001, R002-005, C54: loading needs no network
+    # Loading needs no network.
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "socket", forbidden)
         patch.setattr(socket, "create_connection", forbidden)
         patch.setattr(socket, "getaddrinfo", forbidden)

@@ -14,7 +14,7 @@ LAW = settings(deadline=None, derandomize=True, database=None, max_examples=300)
 
 
 def plain_trigrams(text):
-    """C45, written out with sets of strings."""
+    """Trigrams, written out with sets of strings."""
     plain = " ".join(text.lower().split())
     return {plain[at : at + 3] for at in range(len(plain) - 2)} or {plain}
 

@@ -644,7 +644,7 @@ def test_invariants(meaning, words, question):
 )
 def test_the_order_of_the_stages():
     """Boosts, calibration, threshold, the same said twice (the cheap stages first), limits,
-    parents, cut. (as C46 settled it)"""
+    parents, cut."""
     assert list(STAGE_NAMES) == [
         "named", "file name", "aside", "coherence", "recency", "archive", "saturation", "calibrate",
         "threshold", "same text", "overlap", "near text", "same meaning", "mmr",
