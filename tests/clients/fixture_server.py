@@ -25,7 +25,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from tamis.server.mcp import over_http
+from tamis.server.mcp import http_application
 from tamis.server.run import AGENTS_PATH, Address, listen, with_names
 from tamis.settings import ServerSettings
 
@@ -571,7 +571,7 @@ def fixture() -> Server[Any]:
 
 if __name__ == "__main__":
     listen(
-        with_names(over_http(fixture(), ServerSettings()), (), any_port=True),
+        with_names(http_application(fixture(), ServerSettings()), (), any_port=True),
         Address("127.0.0.1", 0),
         AGENTS_PATH,
         "nothing",

@@ -339,20 +339,18 @@ def test_an_agent_asks_a_server(server, tmp_path):
     with closing(
         Roots(served([str(root)], model="hashing", engine=server.url))
     ) as roots:
-        page = roots.search(SearchRequest("retry jobs", limit=5), None, 0, 5.0, None)
+        page = roots.search(SearchRequest("retry jobs", limit=5), None)
         assert {each.result.path for each in page.results} == {
             "docs/api.md",
             "docs/queue.md",
             "src/app.py",
         }
         assert page.freshness.complete
-        _, excerpt, _ = roots.passage(
-            Wanted(chunk_id="docs/queue.md#1"), None, 2_000, 5.0, None
-        )
+        _, excerpt, _ = roots.passage(Wanted(chunk_id="docs/queue.md#1"), None, 2_000)
         assert "Jobs are tried again." in excerpt.content
         assert [path for _, path in roots.documents()] == sorted(FILES)
         assert roots.values("tag") == ["api"]
-        (status,), _ = roots.status(None, 5.0, None)
+        (status,), _ = roots.status(None)
         assert (status.documents, status.model) == (3, "hashing")
         assert all(live._watcher is None for live in roots._live.values()), (
             "whoever asks does not index"

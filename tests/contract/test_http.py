@@ -480,7 +480,7 @@ def test_what_takes_no_arguments_takes_none(shop):
         if (
             operation.method == "GET"
             and not operation.arguments
-            and operation.in_path is None
+            and not operation.in_path
         ):
             assert (
                 "takes no arguments" in shop.fault(f"{operation.path}?x=1", 400)["hint"]

@@ -23,7 +23,7 @@ from support.served import (
     with_client,
 )
 from tamis.errors import UsageError
-from tamis.server.mcp import http_application
+from tamis.server.mcp import http_application, make_server
 from tamis.server.run import (
     Address,
     check_token,
@@ -568,7 +568,7 @@ def test_a_fault_of_our_own_is_an_error_and_its_details_are_in_the_log(
 @pytest.fixture(scope="module")
 def over_http(shop):
     def make():
-        application = http_application(shop)
+        application = http_application(make_server(shop), shop.settings)
         return with_names(application, ("shop.example",), any_port=True)
 
     return make

@@ -21,7 +21,7 @@ from tamis.server.mcp import (
     request_id,
 )
 from tamis.server.mcp_text import cut_to, fair_share, matching
-from tamis.server.paging import Cursor, read_cursor
+from tamis.server.paging import read_cursor
 
 
 @given(st.lists(st.sampled_from(["a", "a-2", "a-3", "b", "b-2"]), max_size=8))
@@ -79,14 +79,15 @@ def test_addresses_of_others():
     st.lists(st.integers(0), max_size=3),
 )
 def test_a_cursor_leads_back(offset, question, generations):
-    cursor = Cursor(offset, question, tuple(generations))
-    assert read_cursor(str(cursor), question) == cursor
+    asked = {"query": question}
+    cursor = read_cursor(None, asked).after(offset, tuple(generations))
+    assert read_cursor(str(cursor), asked) == cursor
 
 
 @given(st.text(max_size=40))
 def test_whatever_else_is_no_cursor(text):
     with pytest.raises(UsageError):
-        read_cursor(text, "a question")
+        read_cursor(text, {"query": "grass"})
 
 
 def test_completions_that_begin_so_come_first():

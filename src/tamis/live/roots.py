@@ -112,12 +112,15 @@ class Roots:
     ) -> None:
         """Prepare the roots. `say` gets a root's name and what happens there in the background.
 
-        The files of a root are watched once it has been asked something.
+        The settings of the first root say how the server answers. The files of a root are watched
+        once it has been asked something.
         """
         self._say = say or (lambda _, __: None)
         self._folders = {folder.name: folder for folder in folders}
-        self._watches = folders[0].settings.server.watch
-        self._usual_limit = folders[0].settings.search.limit
+        settings = folders[0].settings
+        self._watches = settings.server.watch
+        self._budget = settings.server.budget_ms / 1000
+        self._usual_limit = settings.search.limit
         self._live: dict[str, LiveCorpus] = {}
         for folder in folders:
             tell = partial(self._say, folder.name)
@@ -139,13 +142,12 @@ class Roots:
         self,
         request: SearchRequest,
         root: str | None,
-        offset: int,
-        seconds: float,
-        watch: Watch | None,
+        offset: int = 0,
+        watch: Watch | None = None,
     ) -> Page:
         """Return the results from `offset` on; a larger limit adds results and moves none."""
         chosen = self._with_workspace(self._chosen(root), request.workspace)
-        freshness = self._bring_up_to_date(chosen, seconds, watch)
+        freshness = self._bring_up_to_date(chosen, watch)
         limit = request.limit or self._usual_limit
         end = min(offset + limit, LARGEST_LIMIT)
         # One more shows whether there are more; but an explained answer is the one asked for.
@@ -176,11 +178,10 @@ class Roots:
         wanted: Wanted,
         root: str | None,
         most: int,
-        seconds: float,
-        watch: Watch | None,
+        watch: Watch | None = None,
     ) -> tuple[str, Excerpt, Freshness]:
         """Return a passage from the first root that has it."""
-        freshness = self._bring_up_to_date(self._chosen(root), seconds, watch)
+        freshness = self._bring_up_to_date(self._chosen(root), watch)
         name, found = self._first(
             root, lambda corpus: excerpt(corpus, wanted, most), hint=freshness.note
         )
@@ -189,25 +190,20 @@ class Roots:
     def status(
         self,
         root: str | None,
-        seconds: float,
-        watch: Watch | None,
+        watch: Watch | None = None,
     ) -> tuple[list[RootStatus], Freshness]:
         """Return what the indexes hold."""
         chosen = self._chosen(root)
-        freshness = self._bring_up_to_date(chosen, seconds, watch)
+        freshness = self._bring_up_to_date(chosen, watch)
         found = []
         for name, live in chosen.items():
             found.append(_status(name, live.corpus, freshness))
         return found, freshness
 
-    def fresh(
-        self,
-        root: str | None,
-        seconds: float,
-    ) -> tuple[Freshness, tuple[int, ...]]:
+    def fresh(self, root: str | None) -> tuple[Freshness, tuple[int, ...]]:
         """Return how fresh an answer would be, and the generations that would give it."""
         chosen = self._chosen(root)
-        freshness = self._bring_up_to_date(chosen, seconds, None)
+        freshness = self._bring_up_to_date(chosen)
         states = [live.corpus.state() for live in chosen.values()]
         return freshness, tuple(state.generation for state in states)
 
@@ -354,10 +350,10 @@ class Roots:
     def _bring_up_to_date(
         self,
         chosen: Mapping[str, LiveCorpus],
-        seconds: float,
-        watch: Watch | None,
+        watch: Watch | None = None,
     ) -> Freshness:
-        until = time.monotonic() + seconds
+        """Wait for changed files to be indexed, for as long as the budget of a question allows."""
+        until = time.monotonic() + self._budget
         found = []
         for live in chosen.values():
             left = max(0.0, until - time.monotonic())

@@ -1,13 +1,12 @@
-"""Markdown as HTML that a page may show. nh3, which takes out what is not on a list, lives behind this file.
+"""Markdown as HTML that a page may show. nh3, which removes everything that is not allowed, lives behind this file.
 
-Documents are written by strangers. What passes is text with structure: no script, no style, no form, no
-frame, no attribute but the few below, no address but those of documents here and of pages elsewhere, which
-nobody asks before somebody follows the link. Pictures are not loaded: their text stands for them, and nothing
-for one without.
+Documents are written by strangers. Text with structure passes: no script, no style, no form, no
+frame, no attribute but the few below, and no address but those of documents here and of pages
+elsewhere, which a browser requests only when somebody follows the link. Pictures are not loaded:
+their text replaces them.
 """
 
 import re
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
@@ -16,12 +15,16 @@ import nh3
 from tamis.ingest.documents.markdown import LINE_MARK, markdown_html
 from tamis.live.browse import Reading
 
-_TAGS: Final = {
-    "a", "abbr", "b", "blockquote", "br", "caption", "cite", "code", "dd", "del", "details", "div", "dl",
-    "dt", "em", "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd",
-    "li", "mark", "ol", "p", "pre", "q", "s", "samp", "small", "span", "strong", "sub", "summary", "sup",
-    "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul", "var",
-}  # fmt: skip
+_TAGS: Final = (
+    "a abbr b blockquote br caption cite code dd del details div dl dt em figcaption figure "
+    "h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp small span strong sub summary "
+    "sup table tbody td tfoot th thead tr u ul var"
+)
+# Tags that are removed with everything inside.
+_DROPPED: Final = (
+    "script style template iframe object embed noscript svg math textarea select title xmp noembed "
+    "noframes"
+)
 _ATTRIBUTES: Final = {
     "a": {"href"},
     "code": {"class"},
@@ -31,59 +34,59 @@ _ATTRIBUTES: Final = {
     "td": {"colspan", "rowspan"},
     "th": {"colspan", "rowspan"},
 }
-_DROPPED: Final = {
-    "script", "style", "template", "iframe", "object", "embed", "noscript", "svg", "math", "textarea",
-    "select", "title", "xmp", "noembed", "noframes",
-}  # fmt: skip
+# The values that attributes may have; the others are numbers.
+_ANY: Final = re.compile(r".*", re.DOTALL)
+_VALUES: Final = {
+    "alt": _ANY,
+    "rel": _ANY,
+    "class": re.compile(r"language-[\w+#.-]{1,40}"),
+}
 _NUMBER: Final = re.compile(r"\d{1,9}")
-_CLASS: Final = re.compile(r"language-[\w+#.-]{1,40}")
 _ELSEWHERE: Final = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
-_MARKED: Final = re.compile(LINE_MARK.format(r"(\d+)") + r"\s*<([a-z]\w*)")
-_MUTE: Final = re.compile(
-    r'<img(?: data-line="\d+")?>'
-)  # a picture without a text; what is text has `&lt;`
-_ALONE: Final = re.compile(LINE_MARK.format(r"\d+") + r"\s*")
+_LINE: Final = re.compile(LINE_MARK.format(r"(\d+)") + r"\s*<([a-z]\w*)")
+_STRAY_LINE: Final = re.compile(LINE_MARK.format(r"\d+") + r"\s*")
+# A picture without a text. In a text, `<` is `&lt;`.
+_EMPTY_PICTURE: Final = re.compile(r'<img(?: data-line="\d+")?>')
 
 
-def document_html(document: Reading, address: Callable[[str, str], str]) -> str:
-    """Blocks have `data-line`, the line they begin in. `address` is where a document of ours is shown."""
-    unsafe = markdown_html(document.text, document.start_line)
+def document_html(document: Reading, root: str | None) -> str:
+    """Return a document for the page; `root` is part of its links if there are several.
+
+    Blocks have `data-line`, the line where they begin.
+    """
+
+    def allowed(_: str, name: str, value: str) -> str | None:
+        if name == "href":
+            return _href(document, root, value)
+        if _VALUES.get(name, _NUMBER).fullmatch(value):
+            return value
+        return None
+
     clean = nh3.clean(
-        unsafe,
-        tags=_TAGS,
-        clean_content_tags=_DROPPED,
+        markdown_html(document.text, document.start_line),
+        tags=set(_TAGS.split()),
+        clean_content_tags=set(_DROPPED.split()),
         attributes=_ATTRIBUTES,
-        attribute_filter=lambda _, name, value: _allowed(
-            document, address, name, value
-        ),
+        attribute_filter=allowed,
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer",
     )
-    return _MUTE.sub("", _ALONE.sub("", _MARKED.sub(r'<\2 data-line="\1"', clean)))
+    html = _LINE.sub(r'<\2 data-line="\1"', clean)
+    html = _STRAY_LINE.sub("", html)
+    return _EMPTY_PICTURE.sub("", html)
 
 
-def _allowed(
-    document: Reading, address: Callable[[str, str], str], name: str, value: str
-) -> str | None:
-    if name == "href":
-        return _href(document, address, value)
-    if name == "class":
-        return value if _CLASS.fullmatch(value) else None
-    return value if name in ("alt", "rel") or _NUMBER.fullmatch(value) else None
-
-
-def _href(
-    document: Reading, address: Callable[[str, str], str], url: str
-) -> str | None:
+def _href(document: Reading, root: str | None, url: str) -> str | None:
+    """Return the address of a link on the page, such as `/?doc=docs/api.md`; None for an unknown one."""
     if _ELSEWHERE.match(url):
         return url
     path = document.leads_to(url)
-    return None if path is None else address(path, url.partition("#")[2])
-
-
-def page_address(root: str | None) -> Callable[[str, str], str]:
-    """Where the page shows a document: `/?doc=docs/api.md`."""
-    of = f"&root={quote(root)}" if root is not None else ""
-    return lambda path, anchor: (
-        f"/?doc={quote(path)}{of}" + (f"#{quote(anchor)}" if anchor else "")
-    )
+    if path is None:
+        return None
+    address = f"/?doc={quote(path)}"
+    if root is not None:
+        address += f"&root={quote(root)}"
+    anchor = url.partition("#")[2]
+    if anchor:
+        address += f"#{quote(anchor)}"
+    return address

@@ -34,7 +34,7 @@ import tamis
 from tamis.errors import InternalFault, TamisError, UsageError
 from tamis.model import Advice, Hint
 from tamis.request import SearchRequest, read
-from tamis.server.paging import digest, read_cursor
+from tamis.server.paging import read_cursor
 from tamis.server.run import (
     AGENTS_PATH,
     COOKIE,
@@ -112,6 +112,7 @@ class Api:
         self.state = state
         self.token = token
         self.operations = operations_for(state.names)
+        self._openapi = openapi(self.operations, tamis.__version__, token is not None)
         self._ending = Event()
         self._streams = 0
         self._replies: dict[str, Callable[[Given, str | None], Reply]] = {
@@ -123,9 +124,9 @@ class Api:
             "facets": self._facets,
             "graph": self._graph,
             "status": self._status,
-            "refresh": lambda _, root: (self._fresh(root)[0].to_dict(), ""),
+            "refresh": lambda _, root: (self.state.roots.fresh(root)[0].to_dict(), ""),
             "health": lambda _, __: ({"status": "ok"}, ""),
-            "openapi": self._openapi,
+            "openapi": lambda _, __: (self._openapi, ""),
         }
 
     def end(self) -> None:
@@ -135,12 +136,15 @@ class Api:
     def warm(self) -> None:
         """Open the roots before the first question, so that their files are watched."""
         try:
-            self.state.roots.fresh(None, 0.0)
+            self.state.roots.fresh(None)
         except TamisError as error:
             log.warning("%s (%s)", error.message, error.hint)
 
-    async def respond(self, operation: Operation, request: Request) -> Response:
-        """Answer a request."""
+    async def respond(
+        self, operations: Mapping[str, Operation], request: Request
+    ) -> Response:
+        """Answer a request with the operation of its method."""
+        operation = operations["GET" if request.method == "HEAD" else request.method]
         if operation.takes_body:
             arguments = await self._body(request)
         else:
@@ -194,7 +198,7 @@ class Api:
         body = None
         tag = ""
         if unless:
-            tag = _tag(*self._fresh(root))
+            tag = _tag(*self.state.roots.fresh(root))
         if not tag or tag != unless:
             body, tag = self._replies[operation.name](given, root)
         headers = {"cache-control": "no-store"}
@@ -203,9 +207,6 @@ class Api:
         if tag and tag == unless:
             return Response(status_code=304, headers=headers)
         return _json(body, headers=headers)
-
-    def _fresh(self, root: str | None) -> "tuple[Freshness, tuple[int, ...]]":
-        return self.state.roots.fresh(root, self.state.seconds)
 
     def _search(self, given: Given, root: str | None) -> Reply:
         from tamis.live.roots import as_one
@@ -236,8 +237,8 @@ class Api:
     def _documents(self, given: Given, root: str | None) -> Reply:
         text = given.pop("cursor", None)
         limit = given.pop("limit", 100)
-        cursor = read_cursor(text, digest({**given, "root": root}))
-        freshness, generations = self._fresh(root)
+        cursor = read_cursor(text, given | {"root": root})
+        freshness, generations = self.state.roots.fresh(root)
         found = self.state.roots.listed(_narrowing(given), root)
         following = cursor.after(limit, generations)
         documents = []
@@ -259,11 +260,11 @@ class Api:
 
     def _document(self, given: Given, root: str | None) -> Reply:
         """Return a document as it is now: the file may be newer than the index, so its text is in the tag."""
-        from tamis.server.html import document_html, page_address
+        from tamis.server.html import document_html
 
         path = given.pop("path")
         as_html = given.pop("html", False)
-        freshness, generations = self._fresh(root)
+        freshness, generations = self.state.roots.fresh(root)
         roots = self.state.roots
         name, document = roots.reading(path, _narrowing(given), root)
         folder = self.state.folders[self.state.names.index(name)].path
@@ -272,16 +273,16 @@ class Api:
             "file_path": str(folder / document.path),
         }
         if as_html and document.is_markdown:
-            address = page_address(name if self.state.has_several else None)
-            body["html"] = document_html(document, address)
+            linked = name if self.state.has_several else None
+            body["html"] = document_html(document, linked)
         return body, _tag(freshness, generations, document.text)
 
     def _passage(self, given: Given, root: str | None) -> Reply:
         from tamis.live.browse import Wanted
 
-        _, generations = self._fresh(root)
+        _, generations = self.state.roots.fresh(root)
         name, found, freshness = self.state.roots.passage(
-            Wanted(**given), root, LARGEST_PASSAGE, self.state.seconds, None
+            Wanted(**given), root, LARGEST_PASSAGE
         )
         body = found.to_dict() | {
             "root": name,
@@ -291,7 +292,7 @@ class Api:
         return body, _tag(freshness, generations)
 
     def _facets(self, given: Given, root: str | None) -> Reply:
-        freshness, generations = self._fresh(root)
+        freshness, generations = self.state.roots.fresh(root)
         found = self.state.roots.facets(_narrowing(given), root)
         body = found.to_dict() | {"freshness": freshness.to_dict()}
         return body, _tag(freshness, generations)
@@ -299,18 +300,16 @@ class Api:
     def _graph(self, given: Given, root: str | None) -> Reply:
         around = given.pop("around")
         hops = given.pop("hops", 2)
-        fresh = self._fresh(root)
+        fresh = self.state.roots.fresh(root)
         roots = self.state.roots
         name, found = roots.graph(around, hops, _narrowing(given), root)
         return found.to_dict() | {"root": name}, _tag(*fresh)
 
     def _status(self, _: Given, root: str | None) -> Reply:
         roots = self.state.roots
-        found, freshness = roots.status(root, self.state.seconds, None)
+        found, freshness = roots.status(root)
         body = {
-            "roots": [
-                each.to_dict() | {"workspaces": list(each.workspaces)} for each in found
-            ],
+            "roots": [each.to_dict() for each in found],
             "freshness": freshness.to_dict(),
             "now": [each.to_dict() for each in roots.now()],
             "server": {
@@ -319,10 +318,6 @@ class Api:
             },
         }
         return body, ""
-
-    def _openapi(self, _: Given, __: str | None) -> Reply:
-        secured = self.token is not None
-        return openapi(self.operations, tamis.__version__, secured), ""
 
     # --- sessions and events --------------------------------------------------------------------
 
@@ -357,7 +352,7 @@ class Api:
             last: Any = None
             silent = 0.0
             while not self._ending.is_set():
-                now = await run_in_threadpool(self._next, last)
+                now = await run_in_threadpool(self.state.roots.now)
                 silent += _LOOK
                 if now != last:
                     data = json.dumps([each.to_dict() for each in now])
@@ -367,14 +362,9 @@ class Api:
                     yield b": still here\n\n"
                     silent = 0.0
                 last = now
+                await run_in_threadpool(self._ending.wait, _LOOK)
         finally:
             self._streams -= 1
-
-    def _next(self, last: Any) -> Any:
-        """Return the state of the roots; wait a moment unless it is the first."""
-        if last is not None:
-            self._ending.wait(_LOOK)
-        return self.state.roots.now()
 
 
 def _worded(hints: Sequence[Hint]) -> list[str]:
@@ -449,16 +439,9 @@ def _routes(api: Api) -> list[Route]:
     routes = []
     for path, own in by_path.items():
         address = f"{PREFIX}{path.replace('}', ':path}')}"
-        routes.append(Route(address, _endpoint(api, own), methods=list(own)))
+        endpoint = partial(api.respond, own)
+        routes.append(Route(address, endpoint, methods=list(own)))
     return routes
-
-
-def _endpoint(api: Api, operations: Mapping[str, Operation]) -> Callable[..., Any]:
-    async def endpoint(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await api.respond(operations[method], request)
-
-    return endpoint
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -482,20 +465,17 @@ def _files(editor: str) -> list[Route]:
         if file.name == "index.html":
             data = data.replace(_EDITOR.encode(), meta.encode())
             address = "/"
-        routes.append(_file(address, data, _TYPES[file.suffix]))
+        tag = f'"{blake2b(data, digest_size=12).hexdigest()}"'
+        endpoint = partial(_file, data, tag, _TYPES[file.suffix])
+        routes.append(Route(address, endpoint))
     return routes
 
 
-def _file(address: str, data: bytes, media_type: str) -> Route:
-    tag = f'"{blake2b(data, digest_size=12).hexdigest()}"'
+async def _file(data: bytes, tag: str, media_type: str, request: Request) -> Response:
     headers = {"etag": tag, "cache-control": "no-cache"}
-
-    async def endpoint(request: Request) -> Response:
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(data, headers=headers, media_type=media_type)
-
-    return Route(address, endpoint)
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(data, headers=headers, media_type=media_type)
 
 
 def _shielded(site: Application) -> Application:

@@ -28,7 +28,7 @@ from mcp.shared.message import SessionMessage
 import tamis
 from tamis.errors import TamisError, UsageError
 from tamis.request import SearchRequest, read
-from tamis.server.paging import Cursor, read_cursor
+from tamis.server.paging import read_cursor
 from tamis.server.run import AGENTS_PATH, Application
 from tamis.server.schema import Tool, tools_for
 from tamis.server.state import ServerState
@@ -160,12 +160,12 @@ class _Requests:
         root = given.pop("root", None)
         most = given.pop("max_tokens", state.settings.max_tokens)
         if tool.name == "index_status":
-            found = state.roots.status(root, state.seconds, watch)
+            found = state.roots.status(root, watch)
             return self._result(status_reply(*found))
         if tool.name == "get_passage":
             wanted = Wanted(**given)
             where, excerpt, freshness = state.roots.passage(
-                wanted, root, most * CHARACTERS, state.seconds, watch
+                wanted, root, most * CHARACTERS, watch
             )
             reply = excerpt_reply(
                 excerpt, where, freshness, has_several=state.has_several
@@ -199,23 +199,23 @@ class _Requests:
     ) -> types.ListResourcesResult:
         given = params.cursor if params else None
         try:
-            cursor = read_cursor(given or None)
+            cursor = read_cursor(given or None, {})
         except UsageError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
         documents = await self._state.answer(
             "resources/list", lambda: self._state.roots.documents()
         )
-        following = cursor.offset + _PER_PAGE
+        following = cursor.after(_PER_PAGE)
         resources = []
-        for root, path in documents[cursor.offset : following]:
+        for root, path in documents[cursor.offset : following.offset]:
             uri = self._address(root, path)
             kind = media_type(path)
             resource = types.Resource(uri=uri, name=path, mime_type=kind)
             resources.append(resource)
-        more = following < len(documents)
-        return types.ListResourcesResult(
-            resources=resources, next_cursor=str(Cursor(following)) if more else None
-        )
+        found = types.ListResourcesResult(resources=resources)
+        if following.offset < len(documents):
+            found.next_cursor = str(following)
+        return found
 
     async def list_templates(
         self, _: Context, __: types.PaginatedRequestParams | None
@@ -270,9 +270,9 @@ class _Requests:
         prompts = []
         for prompt in PROMPTS.values():
             arguments = []
-            for name, doc in prompt.arguments.items():
+            for each in prompt.arguments:
                 argument = types.PromptArgument(
-                    name=name, description=doc, required=name == prompt.subject
+                    name=each.name, description=each.help, required=each.required
                 )
                 arguments.append(argument)
             declared = types.Prompt(
@@ -374,13 +374,8 @@ def _watcher(ctx: Context) -> "Watch":
 # --- the transports -----------------------------------------------------------------------------
 
 
-def http_application(state: ServerState) -> Application:
-    """Return the protocol over HTTP; the host of a request is checked elsewhere."""
-    return over_http(make_server(state), state.settings)
-
-
-def over_http(server: Server[Any], settings: ServerSettings) -> Application:
-    """Return a server of the protocol as an application."""
+def http_application(server: Server[Any], settings: ServerSettings) -> Application:
+    """Return a server of the protocol as an application, which leaves Host and Origin to others."""
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return server.streamable_http_app(
         streamable_http_path=AGENTS_PATH,

@@ -5,14 +5,13 @@ characters. Every result is shown if a few lines of each fit; long ones are cut 
 stay whole. A cursor leads to the rest, and a cut passage says how to read all of it.
 """
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tamis.errors import UsageError
 from tamis.model import Advice, Hint
+from tamis.request import Argument, read
 from tamis.server.paging import Paged
 from tamis.text.printable import also_in, visible
 
@@ -241,7 +240,7 @@ def excerpt_reply(
 
 def status_reply(roots: "Sequence[RootStatus]", freshness: "Freshness") -> Reply:
     """Show what the indexes hold."""
-    plain = [one.to_dict() | {"workspaces": list(one.workspaces)} for one in roots]
+    plain = [one.to_dict() for one in roots]
     reply = {"roots": plain, "freshness": freshness.to_dict()}
     lines = []
     for one in roots:
@@ -269,59 +268,49 @@ class Prompt:
 
     name: str
     description: str
-    subject: str  # the one required argument
-    about: str  # what the subject is
+    subject: Argument
     text: str
 
     @property
-    def arguments(self) -> dict[str, str]:
-        """The arguments and what they mean."""
-        return {self.subject: self.about, **_NARROWER}
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments: the subject, and what narrows the search."""
+        return (self.subject, *_NARROWER)
 
     def fill(self, given: Mapping[str, str]) -> str:
         """Return the text with these arguments in it."""
-        for name in given:
-            if name not in self.arguments:
-                near = difflib.get_close_matches(name[:80], self.arguments, n=1)
-                guess = f"did you mean {near[0]}? " if near else ""
-                hint = f"{guess}allowed: {', '.join(self.arguments)}"
-                raise UsageError(f"{self.name} has no argument {name[:80]}", hint=hint)
-        subject = given.get(self.subject, "")
-        if not subject.strip():
-            raise UsageError(f"{self.subject} is missing", hint=self.about)
+        written = {name: value.strip() or None for name, value in given.items()}
+        read(self.arguments, written, self.name)
         filters = []
-        for name, value in given.items():
-            if value and name in _FILTERS:
-                filters.append(f"{_FILTERS[name]}: {value}")
-        if given.get("path"):
-            filters.append(f"include_patterns: /{given['path']}")
+        for name, filter_as in _FILTERS.items():
+            if written.get(name):
+                filters.append(filter_as.format(given[name]))
         narrowed = f" ({', '.join(filters)})" if filters else ""
         # The subject comes last: a person wrote it, and it may hold braces.
         text = self.text.replace("{filters}", narrowed)
-        return text.replace("{subject}", subject)
+        return text.replace("{subject}", given[self.subject.name])
 
 
-_NARROWER: Final = {
-    "workspace": "Only in this workspace",
-    "tag": "Only documents with this tag",
-    "chunk_type": "Only passages of this type",
-    "language": "Only this language",
-    "path": "Only this document",
+_NARROWER: Final = (
+    Argument("workspace", "text", "Only in this workspace"),
+    Argument("tag", "text", "Only documents with this tag"),
+    Argument("chunk_type", "text", "Only passages of this type"),
+    Argument("language", "text", "Only this language"),
+    Argument("path", "text", "Only this document"),
+)
+_FILTERS: Final = {
+    "workspace": "workspace: {}",
+    "tag": "tags: {}",
+    "chunk_type": "chunk_types: {}",
+    "language": "languages: {}",
+    "path": "include_patterns: /{}",
 }
 # Arguments of a prompt, or parts of an address, that are completed.
-COMPLETED: Final = frozenset({*_NARROWER, "root"})
-_FILTERS: Final = {
-    "workspace": "workspace",
-    "tag": "tags",
-    "chunk_type": "chunk_types",
-    "language": "languages",
-}
+COMPLETED: Final = (*_FILTERS, "root")
 
 FIND_AND_CITE: Final = Prompt(
     "find_and_cite",
     "Answer a question from the documents here, with citations.",
-    "question",
-    "What you want to know",
+    Argument("question", "text", "What you want to know", required=True),
     """Answer this question from the documents that tamis has indexed: {subject}
 
 1. Search with query_documents{filters}. Try other words, or a narrower filter, when scores stay below 0.3.
@@ -334,8 +323,7 @@ FIND_AND_CITE: Final = Prompt(
 WHAT_IS_OUT_OF_DATE: Final = Prompt(
     "what_is_out_of_date",
     "Find what the documents say about a topic that no longer holds.",
-    "topic",
-    "What to check",
+    Argument("topic", "text", "What to check", required=True),
     """Find out what is out of date in what the documents say about: {subject}
 
 1. Search with query_unique_documents{filters} for everything that speaks of it, then with

@@ -3,8 +3,8 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import UsageError
@@ -22,14 +22,13 @@ _CHANGED: Final = Hint(
 class Cursor:
     """The place in an answer where a page begins, and what the answer depends on."""
 
-    offset: int = 0
-    question: str = ""  # its digest
+    offset: int
+    question: str  # its digest
     generations: tuple[int, ...] = ()  # of the indexes that gave the page before
 
-    def after(self, shown: int, generations: Sequence[int]) -> "Cursor":
+    def after(self, shown: int, generations: tuple[int, ...] = ()) -> "Cursor":
         """Return the place after so many results."""
-        offset = self.offset + shown
-        return replace(self, offset=offset, generations=tuple(generations))
+        return Cursor(self.offset + shown, self.question, generations)
 
     def __str__(self) -> str:
         """Return the cursor as a client gets it."""
@@ -38,22 +37,18 @@ class Cursor:
         return base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
 
 
-def digest(question: Mapping[str, Any]) -> str:
-    """Return a short text that is the same for the same question."""
+def read_cursor(text: str | None, question: Mapping[str, Any]) -> Cursor:
+    """Return the cursor that a client gives back with the same question; without one, the start."""
     plain = json.dumps(question, sort_keys=True)
-    return hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
-
-
-def read_cursor(text: str | None, question: str = "") -> Cursor:
-    """Return the cursor that a client gives back for the same question; without one, the start."""
+    digest = hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
     if text is None:
-        return Cursor(question=question)
+        return Cursor(0, digest)
     cursor = _parsed(text)
     if cursor is None:
         raise UsageError(
             "this is no cursor of ours", hint="give next_cursor of an answer, as it is"
         )
-    if cursor.question != question:
+    if cursor.question != digest:
         hint = "give the same arguments as before (limit and max_tokens may differ), or leave cursor out"
         raise UsageError("this cursor belongs to another question", hint=hint)
     return cursor

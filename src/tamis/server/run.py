@@ -17,12 +17,11 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Iterator,
     MutableMapping,
     Sequence,
 )
-from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final, NoReturn, TextIO
 
 import anyio
@@ -68,16 +67,16 @@ def serve_http(
     folders: Sequence[Folder], where: str, token: str | None, others: Sequence[str]
 ) -> NoReturn:
     """Serve agents over HTTP until SIGTERM or SIGINT."""
-    from tamis.server.mcp import http_application
+    from tamis.server.mcp import http_application, make_server
 
     address = read_address(where)
     check_token(address, token)
     state = ServerState(folders)
-    application = in_time(http_application(state), state.settings.deadline)
+    application = http_application(make_server(state), state.settings)
+    application = in_time(application, state.settings.deadline)
     if token:
         application = with_token(application, token)
-    names = (address.host, *others)
-    application = with_names(application, names, any_port=True)
+    application = with_names(application, (address.host, *others), any_port=True)
     _run(state, lambda: listen(application, address, AGENTS_PATH, "--http HOST:PORT"))
 
 
@@ -235,9 +234,10 @@ def listen(
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=30,
     )
+    logger = logging.getLogger("uvicorn.error")
+    logger.disabled = True  # the error is reported below
     try:
-        with _unlogged():
-            socket = config.bind_socket()
+        socket = config.bind_socket()
     except SystemExit as end:  # how uvicorn reports an error of the system
         why = end.__context__
         reason = ""
@@ -247,6 +247,8 @@ def listen(
             f"cannot listen on {address}{reason}",
             hint=f"choose another port with {option}; 0 is any that is free",
         ) from None
+    finally:
+        logger.disabled = False
     socket.listen(config.backlog)  # a reader of the line below may call at once
     chosen = Address(address.host, socket.getsockname()[1])
     print(f"listening on http://{chosen}{path}", file=sys.stderr, flush=True)
@@ -255,17 +257,6 @@ def listen(
     signal.signal(signal.SIGTERM, lambda *_: None)
     with socket:
         EndingServer(config).run(sockets=[socket])
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep uvicorn from logging an error that we report."""
-    logger = logging.getLogger("uvicorn.error")
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = False
 
 
 class Agents:
@@ -293,16 +284,14 @@ class Agents:
     async def _application(self) -> Application:
         async with self._loading:
             if self._loaded is None:
-                loaded = await anyio.to_thread.run_sync(self._load)
+                name = "tamis.server.mcp"
+                mcp = await anyio.to_thread.run_sync(import_module, name)
+                server = mcp.make_server(self._state)
+                loaded = mcp.http_application(server, self._state.settings)
                 if self._sessions is not None:
                     await self._sessions.start(_keep_alive, loaded)
                 self._loaded = loaded
         return self._loaded
-
-    def _load(self) -> Any:
-        from tamis.server.mcp import http_application
-
-        return http_application(self._state)
 
 
 async def _keep_alive(
@@ -346,8 +335,7 @@ def with_token(
         if is_known or passes(scope):
             await application(scope, receive, send)
             return
-        text = "a token is needed: Authorization: Bearer TOKEN"
-        await refuse(send, 401, text, headers=[(b"www-authenticate", b"Bearer")])
+        await refuse(send, 401, "a token is needed: Authorization: Bearer TOKEN")
 
     return guarded
 
@@ -444,17 +432,13 @@ def in_time(
     return timed
 
 
-async def refuse(
-    send: Send,
-    status: int,
-    text: str,
-    hint: str = "",
-    headers: Sequence[tuple[bytes, bytes]] = (),
-) -> None:
+async def refuse(send: Send, status: int, text: str, hint: str = "") -> None:
     """Answer a request with a problem."""
     body = json.dumps(problem(status, text, hint)).encode()
-    own = [(b"content-type", PROBLEM.encode()), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": own})
+    headers = [(b"content-type", PROBLEM.encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

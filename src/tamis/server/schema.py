@@ -201,8 +201,8 @@ class Operation:
     summary: str
     answer: str  # the schema of the answer
     arguments: tuple[Argument, ...] = ()
-    in_path: Argument | None = None
-    faults: tuple[int, ...] = ()  # statuses besides those that every operation may have
+    in_path: str = ""  # what the part in braces means
+    faults: tuple[int, ...] = ()  # statuses besides those that follow from the rest
     media_type: str = "application/json"
     has_tag: bool = False  # an ETag, and so 304
     is_open: bool = False  # needs no token
@@ -214,29 +214,15 @@ class Operation:
         return self.method == "POST" and bool(self.arguments)
 
 
-_MARKS: Final = Argument(
-    "marks",
-    "flag",
-    "Tell where the question's words are in each passage, and its best sentence.",
-)
-_PATH: Final = Argument(
-    "path", "text", "A document's path below its root.", required=True
-)
-_CHUNK: Final = Argument(
-    "chunk_id",
-    "text",
-    "From a result: docs/api.md#3, with # written %23.",
-    required=True,
-)
-_TYPED: Final = Argument(
-    "query", "text", "Filters that were typed with a question count.", also=("q",)
-)
-
-
 def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
     """Return the operations, for these arguments of a search."""
     query, *others = arguments
-    search = (replace(query, also=("q",)), _CURSOR, *others, _MARKS)
+    query = replace(query, also=("q",))
+    marks = (
+        "Tell where the question's words are in each passage, and its best sentence."
+    )
+    search = (query, _CURSOR, *others, Argument("marks", "flag", marks))
+    typed = "Filters that were typed with a question count."
     filters = [each for each in arguments if each.narrows]
     return (
         Operation(
@@ -246,7 +232,6 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
             "Find passages.",
             "Found",
             search,
-            faults=(404, 409),
             has_tag=True,
             has_root=True,
         ),
@@ -257,7 +242,6 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
             "Find passages; arguments as JSON.",
             "Found",
             search,
-            faults=(404, 409, 408, 413, 415),
             has_root=True,
         ),
         Operation(
@@ -271,7 +255,6 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
                 _CURSOR,
                 *filters,
             ),
-            faults=(404, 409),
             has_tag=True,
             has_root=True,
         ),
@@ -282,8 +265,7 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
             "Read a document as it is now, with its outline, links and backlinks. Filters are about those links.",
             "Document",
             (Argument("html", "flag", "Markdown as HTML too, made safe."), *filters),
-            _PATH,
-            faults=(404, 409),
+            "A document's path below its root.",
             has_tag=True,
             has_root=True,
         ),
@@ -302,8 +284,7 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
                     high=20,
                 ),
             ),
-            _CHUNK,
-            faults=(404, 409),
+            "From a result: docs/api.md#3, with # written %23.",
             has_tag=True,
             has_root=True,
         ),
@@ -313,8 +294,7 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
             "/facets",
             "Count the documents that a filter lets through, by what they have.",
             "Facets",
-            (_TYPED, *filters),
-            faults=(404, 409),
+            (Argument("query", "text", typed, also=("q",)), *filters),
             has_tag=True,
             has_root=True,
         ),
@@ -329,7 +309,6 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
                 Argument("hops", "integer", low=1, high=3, default=2),
                 *filters,
             ),
-            faults=(404, 409),
             has_tag=True,
             has_root=True,
         ),
@@ -339,7 +318,6 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
             "/status",
             "What is indexed, how fresh it is, what was skipped.",
             "Status",
-            faults=(409,),
             has_root=True,
         ),
         Operation(
@@ -374,7 +352,6 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
             "Send the token once, and be known by a cookie from then on.",
             "Session",
             (Argument("token", "text", "The server's token.", required=True),),
-            faults=(408, 413, 415),
             is_open=True,
         ),
         Operation(
@@ -508,10 +485,10 @@ def _described(operation: Operation, secured: bool) -> dict[str, Any]:
         described["parameters"] += map(_parameter, operation.arguments)
     if operation.in_path:
         place = {
-            "name": operation.in_path.name,
+            "name": operation.path.partition("{")[2].rstrip("}"),
             "in": "path",
             "required": True,
-            "description": operation.in_path.help,
+            "description": operation.in_path,
             "schema": {"type": "string", "minLength": 1},
         }
         described["parameters"].append(place)
@@ -542,7 +519,12 @@ def _responses(operation: Operation) -> dict[str, Any]:
         success["headers"] = {"ETag": {"schema": {"type": "string"}}}
         responses["304"] = {"description": _STATUSES[304]}
     problem = {"application/problem+json": {"schema": _ref("Problem")}}
-    for status in sorted({*_ALWAYS, *operation.faults}):
+    faults = {*_ALWAYS, *operation.faults}
+    if operation.has_root:
+        faults.add(409)
+    if operation.takes_body:
+        faults |= {408, 413, 415}
+    for status in sorted(faults):
         description = _STATUSES[status]
         responses[str(status)] = {"description": description, "content": problem}
     return responses

@@ -16,7 +16,7 @@ from tamis.errors import InternalFault, OutOfTime, TamisError
 from tamis.live.folders import Folder
 from tamis.model import Report
 from tamis.request import SearchRequest
-from tamis.server.paging import Paged, digest, read_cursor
+from tamis.server.paging import Paged, read_cursor
 
 if TYPE_CHECKING:
     from tamis.live.corpus import Watch
@@ -56,11 +56,6 @@ class ServerState:
                 self._roots = Roots(self.folders, self._log)
             return self._roots
 
-    @property
-    def seconds(self) -> float:
-        """The time that a question waits for changed files to be indexed."""
-        return self.settings.budget_ms / 1000
-
     def close(self) -> None:
         """Stop the background of all roots."""
         with self._lock:
@@ -95,8 +90,8 @@ class ServerState:
     ) -> Paged:
         """Answer a search from the place that a cursor names."""
         question = asdict(replace(request, limit=None))
-        start = read_cursor(cursor, digest({**question, "root": root}))
-        page = self.roots.search(request, root, start.offset, self.seconds, watch)
+        start = read_cursor(cursor, question | {"root": root})
+        page = self.roots.search(request, root, start.offset, watch)
         return Paged(page, start)
 
     def _log(self, root: str, event: "Said | Report | TamisError") -> None:
