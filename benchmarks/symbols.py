@@ -23,7 +23,7 @@ get sources of every language (deb-src needs to be in the sources of apt), in on
         react-native expo-modules-core expo-file-system @capacitor/ios @capacitor/android
 
 Times are CPU seconds of this process and of its child, for chunking the same files twice: by structure
-(`code_parts`) and in windows (`window_passages`). The last line holds one against embedding: how long
+(`parse_code`) and in windows (`parse_plain`). The last line holds one against embedding: how long
 the default model takes for a sample of the chunks, against how long it took to make as many. It must be 20
 times as long, or the exit code is 1.
 """
@@ -46,10 +46,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tamis.ingest.code.child import CHILD
-from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.chunks import parse_code
 from tamis.ingest.code.grammars import GRAMMARS
 from tamis.ingest.code.symbols import Symbol, reading
-from tamis.ingest.parse import window_passages
+from tamis.ingest.documents.sections import parse_plain
 from tamis.model import Chunk, embedding_text
 from tamis.models.embedders import load_embedder
 from tamis.settings import ChunkingSettings
@@ -270,18 +270,12 @@ def speeds(texts: Texts, total: Speed) -> tuple[float, float]:
 
     def by_structure() -> None:
         for path, text in texts.items():
-            parts, _ = code_parts(path.name, text, sizes)
-            made.extend(
-                parts.chunks
-                if parts
-                else window_passages(path.name, text, sizes).chunks
-            )
+            made.extend(parse_code(path.name, text, sizes).chunks)
 
     structure = cpu_seconds(by_structure)
     windows = cpu_seconds(
         lambda: [
-            window_passages(path.name, text, sizes).chunks
-            for path, text in texts.items()
+            parse_plain(path.name, text, sizes).chunks for path, text in texts.items()
         ]
     )
     total.seconds += structure

@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 
 from support.sources import EXTENSION, SOURCES, TABLE, symbols
-from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.chunks import parse_code
 from tamis.ingest.code.grammars import GRAMMARS
 from tamis.ingest.code.symbols import Symbol
+from tamis.ingest.documents.sections import parse_plain
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Chunk, Document, Link
@@ -20,9 +21,8 @@ EACH = ChunkingSettings(
 )  # nothing is joined
 
 
-def code_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk] | None:
-    parts, _ = code_parts(path, text, sizes)
-    return None if parts is None else list(parts.chunks)
+def code_chunks(path: str, text: str, sizes: ChunkingSettings) -> list[Chunk]:
+    return parse_code(path, text, sizes).chunks
 
 
 def where(symbol: Symbol) -> str:
@@ -120,7 +120,9 @@ def test_a_header_may_be_cpp_and_javascript_may_have_types():
 )
 def test_no_grammar_and_no_program(text, language):
     assert symbols(text, language) is None
-    assert code_chunks(f"a{EXTENSION.get(language, '.x')}", text, DEFAULT) is None
+    path = f"a{EXTENSION.get(language, '.x')}"
+    made, _ = parse(Source(path, text, b"", 1, 0, 0, 0, 0), DEFAULT)
+    assert list(made.chunks) == parse_plain(path, text, DEFAULT).chunks
 
 
 def test_nothing_is_defined():

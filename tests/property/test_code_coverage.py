@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.sources import EXTENSION, SOURCES
 from tamis.ingest.code import chunks
-from tamis.ingest.code.chunks import code_parts
+from tamis.ingest.code.chunks import parse_code
 from tamis.ingest.code.grammars import GRAMMARS
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
@@ -75,7 +75,7 @@ def check(text: str, language: str, sizes: ChunkingSettings) -> None:
     own = [chunk for chunk in made.chunks if chunk.chunk_type != "symbols"]
     assert list(made.chunks[: len(own)]) == own  # outlines are last
     check_coverage(text, own)
-    understood = code_parts(made.path, text, sizes)[0] is not None
+    understood = not parse_code(made.path, text, sizes).warning
     longest = sizes.child_max_chars if sizes.parents and understood else sizes.max_chars
     for ordinal, chunk in enumerate(made.chunks):
         assert chunk.ordinal == ordinal

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from support.chunks import SIZES, check_law
-from tamis.ingest.code.data import data_parts
+from tamis.ingest.code.data import parse_data
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Chunk
@@ -24,7 +24,7 @@ EACH = ChunkingSettings(min_chars=0)  # nothing is joined
 
 
 def chunks_of(path: str, text: str, sizes: ChunkingSettings = EACH) -> list[Chunk]:
-    return list(data_parts(path, text, sizes).chunks)
+    return list(parse_data(path, text, sizes).chunks)
 
 
 def headers(path: str, text: str) -> list[str]:
@@ -164,7 +164,7 @@ def test_the_law_for_any_text(text, suffix, sizes):
 def test_two_megabytes_of_anything(suffix, part):
     """A bomb is text like any other. What would be quadratic would not end."""
     text = (part * (2_000_000 // len(part)))[:2_000_000]
-    chunks = data_parts(f"a{suffix}", text, ChunkingSettings()).chunks
+    chunks = parse_data(f"a{suffix}", text, ChunkingSettings()).chunks
     assert (
         sum(len(chunk.content) for chunk in chunks)
         >= len(text.strip()) - 5 * len(chunks)

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.chunks import SIZES, check_law
-from tamis.ingest.parse import parse, window_passages
+from tamis.ingest.documents.sections import parse_plain
+from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.settings import ChunkingSettings
 
@@ -40,12 +41,12 @@ CODE = "".join(
 )
 def test_kind_and_language(path, kind, language):
     """The chunk types, by the file's kind."""
-    (chunk,) = window_passages(path, "text\n", DEFAULT).chunks
+    (chunk,) = parse_plain(path, "text\n", DEFAULT).chunks
     assert (chunk.chunk_type, chunk.language, chunk.header_path) == (kind, language, "")
 
 
 def test_code_is_cut_between_blank_lines():
-    chunks = window_passages("a.py", CODE, DEFAULT).chunks
+    chunks = parse_plain("a.py", CODE, DEFAULT).chunks
     assert len(chunks) > 2
     for chunk in chunks[1:]:
         assert "def " in chunk.content
@@ -55,14 +56,14 @@ def test_code_is_cut_between_blank_lines():
 
 
 def test_indentation_of_the_first_line_is_kept():
-    (chunk,) = window_passages("a.py", "\n\n    indented\nnot\n\n", DEFAULT).chunks
+    (chunk,) = parse_plain("a.py", "\n\n    indented\nnot\n\n", DEFAULT).chunks
     assert chunk.content == "    indented\nnot"
     assert (chunk.start_line, chunk.end_line) == (3, 4)
 
 
 def test_fences_and_headings_mean_nothing_here():
     text = "# comment\n```\n# more\n"
-    (chunk,) = window_passages("a.pl", text, DEFAULT).chunks
+    (chunk,) = parse_plain("a.pl", text, DEFAULT).chunks
     assert chunk.content == text.strip()
     document, _ = parse(
         Source("a.pl", "---\ntitle: x\n---\n", b"", 1, 5_000_000_000, 0, 0, 0), DEFAULT
@@ -74,7 +75,7 @@ def test_fences_and_headings_mean_nothing_here():
 
 @pytest.mark.parametrize("text", ["", "\n", " \t\n\n"])
 def test_nothing_gives_no_chunk(text):
-    assert window_passages("a.py", text, DEFAULT).chunks == []
+    assert parse_plain("a.py", text, DEFAULT).chunks == []
 
 
 @LAW
@@ -89,10 +90,10 @@ def test_nothing_gives_no_chunk(text):
 )
 def test_the_law_for_arbitrary_text(lines, sizes):
     text = "\n".join(lines)
-    check_law(text, window_passages("a.py", text, sizes).chunks, sizes)
+    check_law(text, parse_plain("a.py", text, sizes).chunks, sizes)
 
 
 @LAW
 @given(st.text(max_size=300), SIZES)
 def test_the_law_for_any_characters(text, sizes):
-    check_law(text, window_passages("a.txt", text, sizes).chunks, sizes)
+    check_law(text, parse_plain("a.txt", text, sizes).chunks, sizes)

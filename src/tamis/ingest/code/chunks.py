@@ -8,7 +8,7 @@ its members. A run of constants that is long enough to stand alone is `data`.
 With parents the chunks are cut smaller, and each has the largest definition around it that can be
 shown whole, or the outline of its class or file.
 
-A file that mostly does not parse has no parts here: the caller takes windows of lines.
+A file that mostly does not parse is cut into windows of lines.
 """
 
 import re
@@ -27,10 +27,11 @@ from tamis.ingest.code.symbols import TYPES, Reading, Symbol, reading
 from tamis.ingest.documents.sections import (
     SEPARATOR,
     Lines,
-    Passages,
+    Parsed,
     Span,
     common_start,
     is_small,
+    parse_plain,
     pieces,
     trimmed,
 )
@@ -56,18 +57,17 @@ Mark = tuple[int, str]  # a place of the text, and a name that stands there
 Placed = tuple[Chunk, Span]
 
 
-def code_parts(
-    path: str, text: str, sizes: ChunkingSettings
-) -> tuple[Passages | None, str]:
-    """Return the parts of a source file and a warning; no parts if no grammar can read it."""
-    language = CODE_LANGUAGE.get(extension(path), "")
+def parse_code(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
+    """Cut source by its definitions; into windows of lines if no grammar can read it."""
+    language = CODE_LANGUAGE[extension(path)]
     grammar = "tsx" if extension(path) == ".tsx" else language
     if grammar not in GRAMMARS:
-        return None, ""
+        return parse_plain(path, text, sizes)
     found = reading(text, grammar)
     if found is None:
         shown = _SHOWN.get(grammar, grammar.capitalize())
-        return None, f"not understood as {shown}: indexed as text"
+        warning = f"not understood as {shown}: indexed as text"
+        return replace(parse_plain(path, text, sizes), warning=warning)
     name = file_name(path)
     placed, parents = _placed(name, text, language, found, sizes)
     chunks = [chunk for chunk, _ in placed]
@@ -77,7 +77,7 @@ def code_parts(
             number = len(chunks)
             chunks.append(Chunk(number, page, name, *lines, "symbols", language))
     links = _links(path, text, language, found.imports, placed)
-    return Passages(chunks, parents, links), ""
+    return Parsed(chunks, parents, links)
 
 
 def _placed(

@@ -6,13 +6,12 @@ What has no parts that a line shows (minified JSON, CSV, XML) is one part withou
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from tamis.ingest.code.chunks import Mark, Section, cut_sections
-from tamis.ingest.documents.sections import Passages
+from tamis.ingest.documents.sections import Parsed
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import DATA_LANGUAGE, extension
 
@@ -53,26 +52,32 @@ _SQL_HEAD: Final = re.compile(
 _ROUTINES: Final = frozenset({"FUNCTION", "PROCEDURE", "TRIGGER"})
 
 
-def data_parts(path: str, text: str, sizes: ChunkingSettings) -> Passages:
-    """The parts of a file that holds data, by what its extension says it is."""
+def parse_data(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
+    """Return the parts of a file that holds data of the kind that its extension names."""
     language = DATA_LANGUAGE[extension(path)]
-    heads = islice(_HEADS[language](text), _MAX_PARTS) if language in _HEADS else ()
-    sections = _sections(text, heads)
-    names = islice(_sql_names(text), _MAX_PARTS) if language == "sql" else ()
-    placed, parents = cut_sections(text, sections, sizes, language, names)
-    return Passages([chunk for chunk, _ in placed], parents, [])
+    sections = _sections(text, islice(_heads(text, language), _MAX_PARTS))
+    names: Iterator[Mark] = iter(())
+    if language == "sql":
+        heads = _statements(text)
+        names = ((start, _name(head)) for start, head in heads if head and head["made"])
+    placed, parents = cut_sections(
+        text, sections, sizes, language, islice(names, _MAX_PARTS)
+    )
+    return Parsed([chunk for chunk, _ in placed], parents)
 
 
 def _sections(text: str, heads: Iterable[Mark]) -> Iterator[Section]:
     """Yield the part from each head to the next; comments right above a head are its own."""
-    place, about = 0, Section(0, 0, data=True)
+    place = 0
+    names: tuple[str, ...] = ()
     for start, name in heads:
-        begin = max(place, _with_comments(text, place, start))
+        begin = _with_comments(text, place, start)
         if begin > place:
-            yield replace(about, start=place, end=begin)
-        place, about = begin, Section(0, 0, (), (name,) if name else (), data=True)
+            yield Section(place, begin, names=names, data=True)
+        place = begin
+        names = (name,) if name else ()
     if place < len(text):
-        yield replace(about, start=place, end=len(text))
+        yield Section(place, len(text), names=names, data=True)
 
 
 def _with_comments(text: str, lowest: int, place: int) -> int:
@@ -86,79 +91,63 @@ def _with_comments(text: str, lowest: int, place: int) -> int:
     return start
 
 
-def _json(text: str) -> Iterator[Mark]:
-    """The keys of the outermost object: lines that are as far in as the first one."""
-    first = _JSON_FIRST.match(text)
-    if first is not None:
-        key = re.compile(rf"^{first[1]}{_JSON_STRING}[ \t]*:", re.MULTILINE)
-        yield from ((found.start(), found[1]) for found in key.finditer(text))
+def _heads(text: str, language: str) -> Iterator[Mark]:
+    """Yield the beginnings of parts, with their names."""
+    match language:
+        case "json":
+            # The keys of the outermost object: lines that are as far in as the first one.
+            if first := _JSON_FIRST.match(text):
+                key = rf"^{first[1]}{_JSON_STRING}[ \t]*:"
+                for found in re.finditer(key, text, re.MULTILINE):
+                    yield found.start(), found[1]
+        case "yaml":
+            for found in _YAML.finditer(text):
+                yield found.start(), found[found.lastindex or 0].strip()
+        case "ini":
+            for found in _INI.finditer(text):
+                yield found.start(), found[1].strip()
+        case "toml":
+            # Tables, and the keys before the first one.
+            within = False
+            for found in _TOML.finditer(text):
+                if found["table"]:
+                    within = True
+                    yield found.start(), found["table"].strip()
+                elif found["key"] and not within:
+                    yield found.start(), found["key"]
+        case "sql":
+            for start, head in _statements(text):
+                yield start, _name(head) if head else ""
 
 
-def _yaml(text: str) -> Iterator[Mark]:
-    for found in _YAML.finditer(text):
-        yield found.start(), (found[1] or found[2] or found[3]).strip()
+def _statements(text: str) -> Iterator[tuple[int, re.Match[str] | None]]:
+    """Yield the start of each statement, with what it begins with."""
+    place = 0
+    while found := _SQL_SPACE.match(text, place):
+        start = found.end()
+        if start == len(text):
+            break
+        head = _SQL_HEAD.match(text, start)
+        yield start, head
+        place = _statement_end(text, start, head)
 
 
-def _toml(text: str) -> Iterator[Mark]:
-    """Tables, and the keys before the first one."""
-    within = False
-    for found in _TOML.finditer(text):
-        if found["table"]:
-            within = True
-            yield found.start(), found["table"].strip()
-        elif found["key"] and not within:
-            yield found.start(), found["key"]
-
-
-def _ini(text: str) -> Iterator[Mark]:
-    return ((found.start(), found[1].strip()) for found in _INI.finditer(text))
-
-
-def _sql(text: str) -> Iterator[Mark]:
-    for start in _statements(text):
-        yield start, _plain(_SQL_HEAD.match(text, start))
-
-
-def _sql_names(text: str) -> Iterator[Mark]:
-    for start in _statements(text):
-        found = _SQL_HEAD.match(text, start)
-        if found and found["made"]:
-            yield start, _plain(found)
-
-
-def _statements(text: str) -> Iterator[int]:
-    """Yield the start of each statement. One that makes a routine ends where its outermost block does."""
-    start, depth = _SQL_SPACE.match(text).end(), 0  # type: ignore[union-attr]
-    routine = _is_routine(text, start)
-    if start < len(text):
-        yield start
+def _statement_end(text: str, start: int, head: re.Match[str] | None) -> int:
+    """Return the end of a statement. One that makes a routine ends where its outermost block does."""
+    kind = head["kind"] if head else None
+    is_routine = kind is not None and kind.upper() in _ROUTINES
+    depth = 0
     for found in _SQL.finditer(text, start):
-        if routine and found["open"]:
+        if is_routine and found["open"]:
             depth += 1
-        elif routine and found["close"]:
+        elif is_routine and found["close"]:
             depth = max(0, depth - 1)
-        elif found["stop"] and depth == 0 and found.end() > start:
-            start = _SQL_SPACE.match(text, found.end()).end()  # type: ignore[union-attr]
-            routine = _is_routine(text, start)
-            if start < len(text):
-                yield start
+        elif found["stop"] and depth == 0:
+            return found.end()
+    return len(text)
 
 
-def _is_routine(text: str, start: int) -> bool:
-    found = _SQL_HEAD.match(text, start)
-    return bool(found and found["kind"] and found["kind"].upper() in _ROUTINES)
-
-
-def _plain(found: re.Match[str] | None) -> str:
-    """A name without its quotes: `"public".[users]` -> `public.users`."""
-    name = (found["made"] or found["used"]) if found else ""
+def _name(head: re.Match[str]) -> str:
+    """Return a name without its quotes: `"public".[users]` -> `public.users`."""
+    name = head["made"] or head["used"]
     return re.sub(r"[\"`\[\]]", "", name)[:_MAX_NAME]
-
-
-_HEADS: Final[dict[str, Callable[[str], Iterator[Mark]]]] = {
-    "ini": _ini,
-    "json": _json,
-    "sql": _sql,
-    "toml": _toml,
-    "yaml": _yaml,
-}

@@ -10,7 +10,7 @@ Statements come from a grammar (`tamis.ingest.code.grammars`), so comments and s
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 # A statement that names more was made by a program; a longer name is none.
@@ -29,15 +29,18 @@ _PHP_FILE: Final = re.compile(
     r"\w+\s*\(?\s*(?:(?P<here>__DIR__|dirname\s*\(\s*__FILE__\s*\))\s*\.\s*)?(?P<text>\"[^\"$\n]*\"|'[^'\n]*')\s*\)?$"
 )
 _EMITTED: Final = re.compile(r"(?<=[^/])\.[cm]?jsx?$")
+_ALL: Final = frozenset({"_", "*", "given"})  # of Scala
 _RUST_ROOTS: Final = frozenset({"mod.rs", "lib.rs", "main.rs"})
-_TREE: Final = re.compile(r"\bas\s+\w+|=>\s*\w+|[{},]|[\w*]+")
+_WITHIN_NAMES: Final = re.compile(r"\b(?:function|const)\b\s+")  # of PHP's `use`
+_BEFORE_NAME: Final = re.compile(r"\b(?:global|using|static|unsafe)\b")  # of C#
+_VISIBLE: Final = re.compile(r"^(?:pub\s*(?:\([^)]*\))?\s*)?")  # of Rust
+_TREE: Final = re.compile(r"(?:\bas\s+|=>\s*)\w+|([{},]|[\w*]+)")
 
 
 def import_targets(path: str, statement: str, language: str) -> list[str]:
     """Return the targets of a statement of the file at `path`, in order, none twice."""
-    found = _READERS[language](path, statement) if language in _READERS else iter(())
     targets: dict[str, None] = {}
-    for target in found:
+    for target in _targets(path, statement, language):
         if target.strip("/.") and len(target) <= _MAX_TARGET:
             targets[target] = None
         if len(targets) == _MAX_TARGETS:
@@ -45,9 +48,60 @@ def import_targets(path: str, statement: str, language: str) -> list[str]:
     return list(targets)
 
 
+def _targets(path: str, statement: str, language: str) -> Iterator[str]:
+    match language:
+        case "python":
+            yield from _python(path, statement)
+        case "java" | "kotlin":
+            yield from _java(statement)
+        case "rust":
+            yield from _rust(path, statement)
+        case "php":
+            yield from _php(path, statement)
+        case "bash":
+            yield from _bash(path, statement)
+        case "scala":
+            plain = _COMMENT.sub(" ", statement)
+            for parts in _tree(plain.removeprefix("import")):
+                yield "/".join(part for part in parts if part not in _ALL)
+        case "csharp":
+            plain = _BEFORE_NAME.sub("", _COMMENT.sub(" ", statement))
+            yield _slashed(plain.rpartition("=")[2])
+        case "c" | "cpp" if statement.startswith("<"):
+            yield statement.strip("<>")
+        case _:
+            yield from _named_in_string(path, statement, language)
+
+
+def _named_in_string(path: str, statement: str, language: str) -> Iterator[str]:
+    found = _STRING.search(statement)
+    target = found[found.lastindex or 0] if found else ""
+    beside = _beside(path, target)
+    is_relative = target.startswith(".")
+    match language:
+        case "javascript" | "typescript" if is_relative:
+            beside = _beside(path, target.split("?")[0])
+            yield beside
+            if language == "typescript":
+                # What `./x.js` is made from, as TypeScript means by it: `x.ts`.
+                yield _EMITTED.sub("", beside)
+        case "go":
+            yield beside if is_relative else target
+        case "ruby" if "#{" not in target:
+            is_relative = is_relative or statement.startswith("require_relative")
+            yield beside if is_relative else target
+        case "lua":
+            yield target.replace(".", "/")
+        case "c" | "cpp":
+            yield beside
+            if "/" in target and not is_relative:
+                yield target  # from a folder that the compiler was told of
+
+
 def _python(path: str, statement: str) -> Iterator[str]:
     plain = _LINE_COMMENT.sub(" ", statement)
-    if (found := _FROM.match(plain)) is None:
+    found = _FROM.match(plain)
+    if found is None:
         for name in plain.removeprefix("import").split(","):
             yield _slashed(name.split(" as ")[0])
         return
@@ -58,75 +112,34 @@ def _python(path: str, statement: str) -> Iterator[str]:
         if not base:
             return
     for name in found[3].strip(" \t\n()").split(","):
-        if member := name.split(" as ")[0].strip().strip("*"):
+        member = name.split(" as ")[0].strip().strip("*")
+        if member:
             yield f"{base.rstrip('/')}/{member}"
     yield base
 
 
-def _script(path: str, statement: str) -> Iterator[str]:
-    target = _string(statement).split("?")[0]
-    if target.startswith("."):
-        yield _beside(path, target)
-
-
-def _typescript(path: str, statement: str) -> Iterator[str]:
-    """Also what `./x.js` is made from, as TypeScript means by it: `x.ts`."""
-    for target in _script(path, statement):
-        yield target
-        yield _EMITTED.sub("", target)
-
-
-def _go(path: str, statement: str) -> Iterator[str]:
-    target = _string(statement)
-    yield _beside(path, target) if target.startswith(".") else target
-
-
-def _include(path: str, statement: str) -> Iterator[str]:
-    if statement.startswith("<"):
-        yield statement.strip("<>")
-        return
-    target = _string(statement)
-    yield _beside(path, target)
-    if "/" in target and not target.startswith(
-        "."
-    ):  # from a folder that the compiler was told of
-        yield target
-
-
-def _ruby(path: str, statement: str) -> Iterator[str]:
-    target = _string(statement)
-    if "#{" not in target:
-        is_beside = statement.startswith("require_relative") or target.startswith(".")
-        yield _beside(path, target) if is_beside else target
-
-
-def _lua(_: str, statement: str) -> Iterator[str]:
-    yield _string(statement).replace(".", "/")
-
-
 def _bash(path: str, statement: str) -> Iterator[str]:
-    words = statement.split(None, 2)[1:]
-    target = words[0].strip("\"'") if words else ""
-    if target and not target.startswith("/") and not set(target) & set("$`~*?<>|(){}"):
-        yield _beside(path, target)
+    for word in statement.split(None, 2)[1:2]:
+        target = word.strip("\"'")
+        if target and not set(target) & set("$`~*?<>|(){}"):
+            yield _beside(path, target)
 
 
 def _php(path: str, statement: str) -> Iterator[str]:
+    found = _PHP_FILE.match(statement)
     if statement.startswith("use"):
-        plain = re.sub(
-            r"\b(?:function|const)\b\s+",
-            "",
-            statement.removeprefix("use").strip(" \t\n;"),
-        )
-        yield from ("/".join(parts) for parts in _tree(plain))
-    elif found := _PHP_FILE.match(statement):
-        yield _beside(
-            path, found["text"].strip("\"'").lstrip("/" if found["here"] else "")
-        )
+        names = statement.removeprefix("use").strip(" \t\n;")
+        for parts in _tree(_WITHIN_NAMES.sub("", names)):
+            yield "/".join(parts)
+    elif found:
+        target = found["text"].strip("\"'")
+        if found["here"]:
+            target = target.lstrip("/")
+        yield _beside(path, target)
 
 
-def _java(_: str, statement: str) -> Iterator[str]:
-    """The class, and those around it: `com.x.Y.Z` is in `Y`, as is what `static com.x.Y.z` names.
+def _java(statement: str) -> Iterator[str]:
+    """Yield the class, and those around it: `com.x.Y.Z` is in `Y`, as is what `static com.x.Y.z` names.
 
     `com.x.Y.*` is about `Y`; `com.x.*` names a package, of which no file is called so.
     """
@@ -142,71 +155,60 @@ def _java(_: str, statement: str) -> Iterator[str]:
         outer = outer.rpartition("/")[0]
 
 
-def _csharp(_: str, statement: str) -> Iterator[str]:
-    plain = re.sub(
-        r"\b(?:global|using|static|unsafe)\b", "", _COMMENT.sub(" ", statement)
-    )
-    yield _slashed(plain.rpartition("=")[2])
-
-
-def _scala(_: str, statement: str) -> Iterator[str]:
-    plain = _COMMENT.sub(" ", statement).removeprefix("import")
-    yield from (
-        "/".join(part for part in parts if part not in {"_", "*", "given"})
-        for parts in _tree(plain)
-    )
-
-
 def _rust(path: str, statement: str) -> Iterator[str]:
-    plain = re.sub(
-        r"^(?:pub\s*(?:\([^)]*\))?\s*)?", "", _COMMENT.sub(" ", statement)
-    ).rstrip(" \t\n;")
-    own = path.rsplit("/", 1)[-1] in _RUST_ROOTS
-    folder = posixpath.dirname(path) if own else path.removesuffix(".rs")
+    plain = _VISIBLE.sub("", _COMMENT.sub(" ", statement)).rstrip(" \t\n;")
+    module = path.removesuffix(".rs")
+    if posixpath.basename(path) in _RUST_ROOTS:
+        module = posixpath.dirname(path)
     if plain.startswith("mod"):
-        yield _from_root(posixpath.join(folder, plain.removeprefix("mod").strip()))
+        yield _from_root(posixpath.join(module, plain.removeprefix("mod").strip()))
         return
     for parts in _tree(plain.removeprefix("use")):
-        yield from _rust_use(folder, [part for part in parts if part != "*"])
+        named = [part for part in parts if part != "*"]
+        yield from _rust_use(module, named)
 
 
-def _rust_use(folder: str, parts: list[str]) -> Iterator[str]:
-    """The item, and the module that it may be an item of."""
-    if parts and parts[-1] == "self" and len(parts) > 1:
+def _rust_use(module: str, parts: list[str]) -> Iterator[str]:
+    """Yield the item, and the module that it may be an item of."""
+    if parts[1:] and parts[-1] == "self":
         parts = parts[:-1]
     start = ""
     if parts[:1] == ["crate"]:
         parts = parts[1:]
     elif parts[:1] in (["self"], ["super"]):
-        parts = parts[1:] if parts[0] == "self" else parts
+        if parts[0] == "self":
+            parts = parts[1:]
         while parts[:1] == ["super"]:
-            folder, parts = posixpath.dirname(folder), parts[1:]
-        start = f"/{folder}/" if folder else "/"
+            module = posixpath.dirname(module)
+            parts = parts[1:]
+        start = f"/{module}/" if module else "/"
     if parts:
         yield start + "/".join(parts)
-    if len(parts) > 1:
+    if parts[1:]:
         yield start + "/".join(parts[:-1])
 
 
 def _tree(text: str) -> Iterator[list[str]]:
-    r"""Paths with groups in them: `a::{b, c::d as e}` -> `a b`, `a c d`. Also `A\{B, C}` and `a.{b => c}`."""
+    r"""Yield paths with groups in them: `a::{b, c::d as e}` -> `a b`, `a c d`. Also `A\{B, C}` and `a.{b => c}`."""
     outer: list[list[str]] = []
     path: list[str] = []
-    is_new = False  # something was added since the last comma or brace
     base: list[str] = []
+    is_new = False  # something was added since the last comma or brace
     for token in _TREE.findall(text):
         if token == "{":
             outer.append(base)
-            base, is_new = list(path[:_MAX_DEPTH]), False
+            base = path[:_MAX_DEPTH]
+            is_new = False
             if len(outer) > _MAX_DEPTH:
                 return
         elif token in {",", "}"}:
             if is_new:
                 yield path
-            path, is_new = list(base), False
+            path = list(base)
+            is_new = False
             if token == "}" and outer:
                 base = outer.pop()
-        elif not token.startswith(("as ", "as\t", "as\n", "=>")):
+        elif token:  # empty for another name
             path.append(token)
             is_new = True
     if is_new:
@@ -216,48 +218,20 @@ def _tree(text: str) -> Iterator[list[str]]:
 def _slashed(name: str) -> str:
     """`a . b . c` -> `a/b/c`."""
     found = _DOTTED.search(name)
-    return "/".join(part.strip() for part in found[0].split(".")) if found else ""
-
-
-def _string(text: str) -> str:
-    found = _STRING.search(text)
-    return (
-        next((part for part in found.groups() if part is not None), "") if found else ""
-    )
+    if not found:
+        return ""
+    return "/".join(map(str.strip, found[0].split(".")))
 
 
 def _beside(path: str, target: str) -> str:
-    """A path from the file's folder, as one from the root; nothing if it leads out of it."""
-    return (
-        _from_root(posixpath.join(posixpath.dirname(path), target))
-        if not target.startswith("/")
-        else ""
-    )
+    """Return a path from the file's folder as one from the root; nothing if it leads out of it."""
+    if target.startswith("/"):
+        return ""
+    return _from_root(posixpath.join(posixpath.dirname(path), target))
 
 
 def _from_root(path: str) -> str:
     plain = posixpath.normpath(path)
-    return (
-        ""
-        if plain == ".." or plain.startswith("../")
-        else f"/{'' if plain == '.' else plain}"
-    )
-
-
-_READERS: Final[dict[str, Callable[[str, str], Iterator[str]]]] = {
-    "bash": _bash,
-    "c": _include,
-    "cpp": _include,
-    "csharp": _csharp,
-    "go": _go,
-    "java": _java,
-    "javascript": _script,
-    "kotlin": _java,
-    "lua": _lua,
-    "php": _php,
-    "python": _python,
-    "ruby": _ruby,
-    "rust": _rust,
-    "scala": _scala,
-    "typescript": _typescript,
-}
+    if plain == ".." or plain.startswith("../"):
+        return ""
+    return "/" if plain == "." else f"/{plain}"

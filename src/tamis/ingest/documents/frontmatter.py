@@ -29,7 +29,6 @@ _JSON: Final = re.compile(
     r"(\{[ \t]*\n\s*\".*?^\})[ \t]*(?:\n(?=[ \t]*(?:\n|\Z))|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_FORMS: Final = {"-": _YAML, "+": _TOML, "{": _JSON}
 _LONGEST: Final = 64_000  # characters; a longer block is no front matter
 # What PyYAML lets through where a tag and its value do not fit, as in `!!bool maybe`.
 _UNFIT: Final = (LookupError, AttributeError, TypeError, OverflowError)
@@ -38,25 +37,21 @@ _MOST_DOTS: Final = 200  # in a line of TOML, where a key of many parts would be
 
 
 def front_matter(text: str) -> tuple[FrontMatter, int, str]:
-    """The values, where the text after the block begins, and a warning (mostly empty)."""
-    if not text.startswith(("---", "+++", "{")):
-        return FrontMatter(), 0, ""
-    block = _FORMS[text[0]].match(text, 0, _LONGEST)
-    if block is None:
+    """Return the values, the place after the block, and a warning (mostly empty)."""
+    form = _FORMS.get(text[:1])
+    block = form and form[0].match(text, 0, _LONGEST)
+    if not form or not block:
         return FrontMatter(), 0, ""
     try:
-        return _fields(_load(block[1], _LOADERS[text[0]])), block.end(), ""
+        values = form[1](block[1])
+        if values is None:
+            values = {}
+        if not isinstance(values, dict):
+            raise ValueError("it is no list of keys and values")
+        named = {str(name).strip().lower(): value for name, value in values.items()}
+        return _fields(named), block.end(), ""
     except (ValueError, RecursionError) as error:
         return FrontMatter(), 0, f"front matter not understood: {error}"
-
-
-def _load(block: str, loads: Callable[[str], Any]) -> Mapping[str, Any]:
-    values = loads(block)
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise ValueError("it is no list of keys and values")
-    return {str(name).strip().lower(): value for name, value in values.items()}
 
 
 def _load_yaml(block: str) -> Any:
@@ -73,37 +68,6 @@ def _load_yaml(block: str) -> Any:
         raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
 
 
-def _load_toml(block: str) -> Any:
-    if any(line.count(".") > _MOST_DOTS for line in block.split("\n")):
-        raise ValueError(f"a line has more than {_MOST_DOTS} dots")
-    return tomllib.loads(block)
-
-
-_LOADERS: Final[dict[str, Callable[[str], Any]]] = {
-    "-": _load_yaml,
-    "+": _load_toml,
-    "{": json.loads,
-}
-
-
-@cache
-def _loader() -> Any:
-    """The safe loader, but a date that no calendar has stays text: the other values still count."""
-    import yaml
-
-    def timestamp(loader: Any, node: Any) -> object:
-        try:
-            return yaml.constructor.SafeConstructor.construct_yaml_timestamp(
-                loader, node
-            )
-        except (ValueError, AttributeError, TypeError):
-            return loader.construct_scalar(node)
-
-    loader: Any = type("Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
-    loader.add_constructor("tag:yaml.org,2002:timestamp", timestamp)
-    return loader
-
-
 def _refuse_bombs(events: Iterable[Any]) -> None:
     """Look at the block's events before anything is made of them."""
     depth = 0
@@ -117,7 +81,43 @@ def _refuse_bombs(events: Iterable[Any]) -> None:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
 
 
+@cache
+def _loader() -> Any:
+    """Return the safe loader, but a date that no calendar has stays text: the other values still count."""
+    import yaml
+
+    def timestamp(loader: Any, node: Any) -> object:
+        try:
+            construct = yaml.constructor.SafeConstructor.construct_yaml_timestamp
+            return construct(loader, node)
+        except (ValueError, AttributeError, TypeError):
+            return loader.construct_scalar(node)
+
+    loader: Any = type("Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+    loader.add_constructor("tag:yaml.org,2002:timestamp", timestamp)
+    return loader
+
+
+def _load_toml(block: str) -> Any:
+    if any(line.count(".") > _MOST_DOTS for line in block.split("\n")):
+        raise ValueError(f"a line has more than {_MOST_DOTS} dots")
+    return tomllib.loads(block)
+
+
+# By the first sign of the block.
+_FORMS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any]]]] = {
+    "-": (_YAML, _load_yaml),
+    "+": (_TOML, _load_toml),
+    "{": (_JSON, json.loads),
+}
+
+
+# --- Values -----------------------------------------------------------------------------
+
+
 def _fields(values: Mapping[str, Any]) -> FrontMatter:
+    dates = map(_date, map(values.get, ("modified", "date", "created")))
+    others = [value for name, value in values.items() if name != "related"]
     return FrontMatter(
         title=_text(values.get("title")),
         description=_text(values.get("description")) or _text(values.get("summary")),
@@ -126,29 +126,28 @@ def _fields(values: Mapping[str, Any]) -> FrontMatter:
         aliases=_list(values.get("aliases")) or _list(values.get("alias")),
         author=", ".join(_list(values.get("author")) or _list(values.get("authors"))),
         category=_text(values.get("category")) or _text(values.get("type")),
-        modified=_first_date(values, ("modified", "date", "created")),
+        modified=next((moment for moment in dates if moment is not None), None),
         related=tuple(_related(values.get("related"))),
-        links=tuple(
-            _linked(value for name, value in values.items() if name != "related")
-        ),
+        links=tuple(_linked(others)),
     )
 
 
 def _tags(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Also of one text with blanks, as Obsidian reads it; a draft says so by a tag."""
-    written = _list(_spaced(values.get("tags"))) or _list(_spaced(values.get("tag")))
-    draft = ("draft",) if _text(values.get("draft")).lower() == "true" else ()
-    return tuple(
-        dict.fromkeys(name for tag in (*written, *draft) if (name := tag_name(tag)))
-    )
-
-
-def _spaced(value: object) -> object:
-    return value.split() if isinstance(value, str) and "," not in value else value
+    """Read the tags, also from one text with blanks, as Obsidian does; a draft says so by a tag."""
+    written: list[str] = []
+    for name in ("tags", "tag"):
+        value = values.get(name)
+        if isinstance(value, str) and "," not in value:
+            value = value.split()
+        written = written or list(_list(value))
+    if _text(values.get("draft")).lower() == "true":
+        written.append("draft")
+    names = dict.fromkeys(map(tag_name, written))
+    return tuple(filter(None, names))
 
 
 def _related(value: object) -> Iterator[str]:
-    """Texts, in whatever lists: `[[Note]]` without quotes is a list in a list to YAML."""
+    """Yield texts, in whatever lists: `[[Note]]` without quotes is a list in a list to YAML."""
     if isinstance(value, list):
         for item in value:
             yield from _related(item)
@@ -158,43 +157,32 @@ def _related(value: object) -> Iterator[str]:
         yield from _list(value)
 
 
-def _linked(values: Iterable[object]) -> Iterator[str]:
-    """The texts, in whatever lists and tables, that hold a wiki link."""
-    for value in values:
-        if isinstance(value, str) and "[[" in value:
-            yield storable(value)
-        elif isinstance(value, list | dict):
-            yield from _linked(value.values() if isinstance(value, dict) else value)
+def _linked(value: object) -> Iterator[str]:
+    """Yield the texts, in whatever lists and tables, that hold a wiki link."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _linked(item)
+    elif isinstance(value, str) and "[[" in value:
+        yield storable(value)
 
 
 def _text(value: object) -> str:
+    if not isinstance(value, str | int | float | date):
+        return ""
     try:
-        return (
-            storable(str(value).strip())
-            if isinstance(value, str | int | float | date)
-            else ""
-        )
+        return storable(str(value).strip())
     except ValueError:  # a number of more digits than Python is willing to print
         return ""
 
 
 def _list(value: object) -> tuple[str, ...]:
-    """A list, or one text with commas. Numbers become text; nested values are left out."""
-    items = (
-        value.split(",")
-        if isinstance(value, str)
-        else value
-        if isinstance(value, list)
-        else [value]
-    )
-    return tuple(text for item in items if (text := _text(item)))
-
-
-def _first_date(values: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    for name in names:
-        if (moment := _date(values.get(name))) is not None:
-            return moment
-    return None
+    """Return a list, or one text with commas. Numbers become text; nested values are left out."""
+    if isinstance(value, str):
+        value = value.split(",")
+    items = value if isinstance(value, list) else [value]
+    return tuple(filter(None, map(_text, items)))
 
 
 def _date(value: object) -> float | None:
@@ -203,8 +191,11 @@ def _date(value: object) -> float | None:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
             return None
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC).timestamp()
-    return None
+    if not isinstance(value, date):
+        return None
+    moment = value
+    if not isinstance(moment, datetime):
+        moment = datetime(value.year, value.month, value.day)
+    if not moment.tzinfo:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()

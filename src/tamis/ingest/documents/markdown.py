@@ -9,13 +9,24 @@ It counts in bytes, an outline in characters.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
 import pyromark
 
-from tamis.ingest.documents.sections import Code, Heading, Outline, Reference, Span
+from tamis.ingest.documents.frontmatter import front_matter
+from tamis.ingest.documents.sections import (
+    Code,
+    Heading,
+    Outline,
+    Parsed,
+    Reference,
+    Span,
+    passages,
+)
 from tamis.model import LinkType
+from tamis.settings import ChunkingSettings
 from tamis.text.languages import KNOWN_EXTENSIONS, extension, language_named
 from tamis.text.linking import Target, document_target, wiki_target
 
@@ -36,6 +47,14 @@ _REST_IS_BLANK: Final = re.compile(r"[ \t]*$", re.MULTILINE)
 _INFO: Final = re.compile(r"[\w+#.-]+")  # `py`, `{.python}`, `js title="x"`
 # As in Obsidian: letters, digits, `_`, `-` and `/`, at least one of them no digit, after a blank.
 _TAG: Final = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
+
+
+def parse_markdown(_path: str, text: str, sizes: ChunkingSettings) -> Parsed:
+    """Cut Markdown by its headings, below its front matter."""
+    front, start, warning = front_matter(text)
+    outline = markdown_outline(text, start, sizes.smallest)
+    found = passages(text, outline, sizes, start=start)
+    return replace(found, front=front, warning=warning)
 
 
 def markdown_outline(

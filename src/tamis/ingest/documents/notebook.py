@@ -9,21 +9,23 @@ since a JSON reader keeps no places. Where the two looks disagree, all cells hav
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.documents.sections import (
     Code,
     Lines,
     Outline,
-    Passages,
+    Parsed,
     Span,
+    parse_plain,
     passages,
     trimmed,
 )
+from tamis.model import Chunk, FrontMatter, Parent
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import language_named
 from tamis.text.words import storable
@@ -31,64 +33,65 @@ from tamis.text.words import storable
 _TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*:)?|[{}\[\]]', re.DOTALL)
 _BETWEEN: Final = "\n\n"
 
+_Placed = TypeVar("_Placed", Chunk, Parent)
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """A cell that is not blank."""
+
     kind: str
     text: str
-    lines: tuple[
-        Span, ...
-    ]  # in the file: the first and the last, for each line of the text
+    lines: list[Span]  # in the file: the first and the last, for each line of the text
 
 
-@dataclass(frozen=True, slots=True)
-class Notebook:
-    title: str
-    language: str | None
-    cells: tuple[Cell, ...]
-
-
-def read_notebook(text: str) -> Notebook:
-    """The notebook in a file's text; a `ValueError` says why it is none."""
+def parse_notebook(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
+    """Cut the text that the cells make together."""
     try:
-        book = json.loads(text, parse_int=float)  # which takes any number of digits
-    except RecursionError:
-        raise ValueError("it is nested too deep") from None
-    cells = book.get("cells") if isinstance(book, dict) else None
-    if not isinstance(cells, list):
-        raise ValueError("it has no cells")
+        book = _load(text)
+    except ValueError as error:
+        warning = f"no notebook, read as text: {error}"
+        return replace(parse_plain(path, text, sizes), warning=warning)
     about = _table(book.get("metadata"))
-    return Notebook(_title(about), _kernel_language(about), tuple(_cells(text, cells)))
-
-
-def notebook_passages(
-    book: Notebook, sizes: ChunkingSettings
-) -> tuple[Passages, Outline]:
-    """The passages of all cells, and the outline of the text that they make together."""
-    text = _BETWEEN.join(cell.text for cell in book.cells)
-    outline = _outline(text, book, sizes.smallest)
-    found = passages(text, outline, sizes)
-    lines = [line for cell in book.cells for line in (*cell.lines, cell.lines[-1])]
-    return _in_file(found, lines), outline
+    title = about.get("title")
+    cells = list(_cells(text, book["cells"]))
+    lines = [line for cell in cells for line in (*cell.lines, cell.lines[-1])]
+    joined = _BETWEEN.join(cell.text for cell in cells)
+    outline = _outline(joined, cells, _kernel_language(about), sizes.smallest)
+    found = passages(joined, outline, sizes)
+    return replace(
+        found,
+        chunks=_in_file(found.chunks, lines),
+        parents=_in_file(found.parents, lines),
+        front=FrontMatter(
+            title=storable(title.strip()) if isinstance(title, str) else ""
+        ),
+    )
 
 
 # --- What is in the file --------------------------------------------------------------------
+
+
+def _load(text: str) -> dict[str, Any]:
+    """Return the notebook as JSON has it; a `ValueError` says why it is none."""
+    try:
+        # A float takes any number of digits.
+        book = _table(json.loads(text, parse_int=float))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if not isinstance(book.get("cells"), list):
+        raise ValueError("it has no cells")
+    return book
 
 
 def _table(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _title(about: dict[str, Any]) -> str:
-    title = about.get("title")
-    return storable(title.strip()) if isinstance(title, str) else ""
-
-
 def _kernel_language(about: dict[str, Any]) -> str | None:
-    for name in (
-        _table(about.get("kernelspec")).get("language"),
-        _table(about.get("language_info")).get("name"),
-    ):
+    kernel = _table(about.get("kernelspec")).get("language")
+    info = _table(about.get("language_info")).get("name")
+    for name in (kernel, info):
         if isinstance(name, str) and name:
             return language_named(name)
     return None
@@ -97,33 +100,26 @@ def _kernel_language(about: dict[str, Any]) -> str | None:
 def _cells(text: str, cells: Sequence[Any]) -> Iterator[Cell]:
     sources = [_strings(_table(cell).get("source")) for cell in cells]
     places = _places(text)
-    known = [len(found) for found in places] == [len(source) for source in sources]
+    is_known = list(map(len, places)) == list(map(len, sources))
     everywhere = (1, text.count("\n") + 1)
-    for number, (cell, source) in enumerate(zip(cells, sources, strict=True)):
+    for number, source in enumerate(sources):
         content = "".join(source)
-        if content.strip():
-            starts = list(accumulate(map(len, source), initial=0))
-            lines = [bisect_right(starts, at) - 1 for at in _line_starts(content)]
-            found = places[number] if known else []
-            spans = [
-                (found[min(line, len(found) - 1)],) * 2 if found else everywhere
-                for line in lines
-            ]
-            yield Cell(str(_table(cell).get("cell_type")), content, tuple(spans))
+        if not content.strip():
+            continue
+        line_starts = [0, *(newline.end() for newline in re.finditer("\n", content))]
+        lines = [everywhere] * len(line_starts)
+        if is_known:
+            ends = list(accumulate(map(len, source[:-1])))
+            found = [places[number][bisect_right(ends, at)] for at in line_starts]
+            lines = list(zip(found, found, strict=True))
+        yield Cell(str(_table(cells[number]).get("cell_type")), content, lines)
 
 
 def _strings(source: object) -> list[str]:
-    """A cell's text: one string, or one for each line."""
+    """Return a cell's text: one string, or one for each line."""
     items = source if isinstance(source, list) else [source]
     texts = [storable(item) for item in items if isinstance(item, str)]
-    return [
-        item.replace("\r\n", "\n").replace("\r", "\n") if "\r" in item else item
-        for item in texts
-    ]
-
-
-def _line_starts(text: str) -> list[int]:
-    return [0, *(newline.end() for newline in re.finditer("\n", text))]
+    return [text.replace("\r\n", "\n").replace("\r", "\n") for text in texts]
 
 
 def _places(text: str) -> list[list[int]]:
@@ -133,20 +129,16 @@ def _places(text: str) -> list[list[int]]:
     lines = Lines(text)
     for token in _TOKEN.finditer(text):
         sign = token[0]
+        in_cells = keys[:1] == ['"cells"']
         if sign in "{[":
             keys.append("")
-            if len(keys) == 3 and keys[0] == '"cells"':
+            if in_cells and len(keys) == 3:
                 found.append([])
         elif sign in "}]":
             del keys[-1:]
         elif token[1]:
             keys[-1:] = [sign[: -len(token[1])]]
-        elif (
-            found
-            and keys[0] == '"cells"'
-            and len(keys) in (3, 4)
-            and keys[2] == '"source"'
-        ):
+        elif found and in_cells and len(keys) < 5 and keys[2:3] == ['"source"']:
             found[-1].append(lines.at(token.start()))
     return found
 
@@ -154,12 +146,19 @@ def _places(text: str) -> list[list[int]]:
 # --- What becomes of it ---------------------------------------------------------------------
 
 
-def _outline(text: str, book: Notebook, fits: int) -> Outline:
+def _outline(
+    text: str, cells: Iterable[Cell], language: str | None, fits: int
+) -> Outline:
     parts = []
     start = 0
-    for cell in book.cells:
+    for cell in cells:
         end = start + len(cell.text)
-        parts.append(_cell_outline(text, (start, end), cell, book.language, fits))
+        if cell.kind == "markdown":
+            parts.append(markdown_outline(text, start, fits, end))
+        elif cell.kind == "code":
+            spans = list(trimmed(text, (start, end)))
+            codes = [Code(span, span, language, apart=True) for span in spans]
+            parts.append(Outline(blocks=spans, codes=codes))
         start = end + len(_BETWEEN)
     return Outline(
         headings=[heading for part in parts for heading in part.headings],
@@ -170,36 +169,13 @@ def _outline(text: str, book: Notebook, fits: int) -> Outline:
     )
 
 
-def _cell_outline(
-    text: str, span: Span, cell: Cell, language: str | None, fits: int
-) -> Outline:
-    if cell.kind == "markdown":
-        return markdown_outline(text, span[0], fits, span[1])
-    if cell.kind == "code":
-        spans = list(trimmed(text, span))
-        return Outline(
-            blocks=spans,
-            codes=[Code(inside, inside, language, apart=True) for inside in spans],
-        )
-    return Outline()
-
-
-def _in_file(found: Passages, lines: Sequence[Span]) -> Passages:
-    """The passages with the lines of the file in place of those of the text."""
-    chunks = [
+def _in_file(found: Iterable[_Placed], lines: Sequence[Span]) -> list[_Placed]:
+    """Return chunks or parents with the lines of the file in place of those of the text."""
+    return [
         replace(
-            chunk,
-            start_line=lines[chunk.start_line - 1][0],
-            end_line=lines[chunk.end_line - 1][1],
+            each,
+            start_line=lines[each.start_line - 1][0],
+            end_line=lines[each.end_line - 1][1],
         )
-        for chunk in found.chunks
+        for each in found
     ]
-    parents = [
-        replace(
-            parent,
-            start_line=lines[parent.start_line - 1][0],
-            end_line=lines[parent.end_line - 1][1],
-        )
-        for parent in found.parents
-    ]
-    return Passages(chunks, parents, found.links)

@@ -7,10 +7,19 @@ markup is understood, and nothing is refused: what is no title here is text.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from tamis.ingest.documents.sections import Code, Heading, Outline, Reference, Span
+from tamis.ingest.documents.sections import (
+    Code,
+    Heading,
+    Outline,
+    Parsed,
+    Reference,
+    passages,
+)
+from tamis.model import FrontMatter
+from tamis.settings import ChunkingSettings
 from tamis.text.languages import language_named
 from tamis.text.linking import document_target
 
@@ -34,37 +43,28 @@ _LINK: Final = re.compile(f"{_ROLE}|{_EMBEDDED}|{_TARGET}", re.MULTILINE)
 @dataclass(frozen=True, slots=True)
 class _Line:
     start: int
-    text: str
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text.rstrip())
+    text: str  # without blanks at its end
 
     @property
     def indent(self) -> int:
         return len(self.text) - len(self.text.lstrip())
 
-    @property
-    def is_blank(self) -> bool:
-        return not self.text.strip()
 
-
-def rst_outline(text: str) -> Outline:
-    lines = list(_lines(text))
+def parse_rst(_path: str, text: str, sizes: ChunkingSettings) -> Parsed:
+    """Cut reStructuredText by its titles."""
+    lines = []
+    start = 0
+    for line in text.split("\n"):
+        lines.append(_Line(start, line.rstrip()))
+        start += len(line) + 1
     codes = list(_codes(lines))
-    return Outline(
+    outline = Outline(
         headings=list(_headings(lines)),
         blocks=[code.outer for code in codes],
         codes=codes,
         references=list(_references(text, codes)),
     )
-
-
-def _lines(text: str) -> Iterator[_Line]:
-    start = 0
-    for line in text.split("\n"):
-        yield _Line(start, line)
-        start += len(line) + 1
+    return replace(passages(text, outline, sizes), front=FrontMatter())
 
 
 # --- Titles -----------------------------------------------------------------------------
@@ -85,29 +85,23 @@ def _headings(lines: Sequence[_Line]) -> Iterator[Heading]:
 
 
 def _title(lines: Sequence[_Line], at: int) -> tuple[str, tuple[str, bool], int] | None:
-    """The title that begins on a line: its name, its style, and how many lines it takes."""
-    if at and not lines[at - 1].is_blank:
+    """Return the title that begins on a line: its name, its style, and how many lines it takes."""
+    if at and lines[at - 1].text:
         return None
-    first, *rest = (line.text for line in lines[at : at + 3])
-    if len(rest) == 2 and _is_adornment(first) and first.rstrip() == rest[1].rstrip():
-        return (
-            (rest[0].strip(), (first[0], True), 3)
-            if _underlines(first, rest[0].strip())
-            else None
-        )
-    if rest and not first[:1].isspace() and _underlines(rest[0], first):
-        return first.strip(), (rest[0][0], False), 2
+    first, second, third = [*(line.text for line in lines[at : at + 3]), "", ""][:3]
+    if first == third and _ADORNMENT.match(first):
+        if _underlines(first, second):
+            return second.strip(), (first[0], True), 3
+    elif not first[:1].isspace() and _underlines(second, first):
+        return first, (second[0], False), 2
     return None
 
 
 def _underlines(adornment: str, title: str) -> bool:
-    width = min(len(title.rstrip()), _SHORTEST)
-    is_title = bool(title.strip()) and not _is_adornment(title)
-    return is_title and _is_adornment(adornment) and len(adornment.rstrip()) >= width
-
-
-def _is_adornment(text: str) -> bool:
-    return _ADORNMENT.match(text) is not None
+    title = title.strip()
+    if not title or _ADORNMENT.match(title) or not _ADORNMENT.match(adornment):
+        return False
+    return len(adornment) >= min(len(title), _SHORTEST)
 
 
 # --- Code -------------------------------------------------------------------------------
@@ -121,59 +115,43 @@ def _codes(lines: Sequence[_Line]) -> Iterator[Code]:
         if "::" not in line.text:
             continue
         directive = _CODE.match(line.text)
-        if directive is None and (
-            not line.text.rstrip().endswith("::") or _DIRECTIVE.match(line.text)
-        ):
+        if directive:
+            while at < len(lines) and _OPTION.match(lines[at].text):
+                at += 1
+        elif not line.text.endswith("::") or _DIRECTIVE.match(line.text):
             continue
-        first = _after_options(lines, at) if directive else at
-        body, at = _indented(lines, first, line.indent)
+        body = []  # the lines further in
+        while at < len(lines) and (
+            not lines[at].text or lines[at].indent > line.indent
+        ):
+            if lines[at].text:
+                body.append(lines[at])
+            at += 1
         if body:
-            yield Code(
-                (line.start if directive else body[0], body[1]),
-                body,
-                _language(directive),
-            )
-
-
-def _language(directive: re.Match[str] | None) -> str | None:
-    return language_named(directive[2]) if directive else None
-
-
-def _after_options(lines: Sequence[_Line], at: int) -> int:
-    while at < len(lines) and _OPTION.match(lines[at].text):
-        at += 1
-    return at
-
-
-def _indented(lines: Sequence[_Line], at: int, indent: int) -> tuple[Span | None, int]:
-    """The run of lines further in than `indent`, without blank ones at its ends, and the line after it."""
-    first = last = None
-    while at < len(lines) and (lines[at].is_blank or lines[at].indent > indent):
-        if not lines[at].is_blank:
-            first, last = first or lines[at], lines[at]
-        at += 1
-    return ((first.start, last.end) if first and last else None), at
+            start = body[0].start
+            end = body[-1].start + len(body[-1].text)
+            language = None
+            first = start
+            if directive:
+                language = language_named(directive[2])
+                first = line.start
+            yield Code((first, end), (start, end), language)
 
 
 # --- Links ------------------------------------------------------------------------------
 
 
 def _references(text: str, codes: Sequence[Code]) -> Iterator[Reference]:
-    """Links to documents: `:doc:`, a path in angle brackets, a named target. In code they mean nothing."""
-    shown = _without(text, [code.inner for code in codes])
-    shown = _LITERAL.sub(lambda found: " " * len(found[0]), shown)
-    for link in _LINK.finditer(shown):
-        target = document_target(
-            next(value for value in link.groups() if value).strip()
-        )
-        if target:
-            yield Reference(link.start(), "markdown", *target)
-
-
-def _without(text: str, spans: Sequence[Span]) -> str:
-    """The text with these parts blank: every place stays where it is."""
-    parts, at = [], 0
-    for start, end in spans:
+    """Yield links to documents: `:doc:`, a path in angle brackets, a named target. In code they mean nothing."""
+    parts = []
+    at = 0
+    for code in codes:  # blank, so that every place stays where it is
+        start, end = code.inner
         parts += [text[at:start], " " * (end - start)]
         at = end
-    return "".join((*parts, text[at:]))
+    shown = "".join((*parts, text[at:]))
+    shown = _LITERAL.sub(lambda found: " " * len(found[0]), shown)
+    for link in _LINK.finditer(shown):
+        target = document_target(link[link.lastindex or 0].strip())
+        if target:
+            yield Reference(link.start(), "markdown", *target)

@@ -10,14 +10,14 @@ each is an exact run of it, with its lines.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
-from tamis.model import Chunk, Link, LinkType, Parent
+from tamis.model import Chunk, FrontMatter, Link, LinkType, Parent
 from tamis.settings import ChunkingSettings
-from tamis.text.languages import ChunkType
+from tamis.text.languages import ChunkType, chunk_type_of, language_of
 
 Span = tuple[int, int]
 
@@ -66,20 +66,18 @@ class Outline:
     references: Sequence[Reference] = ()
     tags: Sequence[str] = ()
 
-    @property
-    def title(self) -> str:
-        """The first heading of the highest level."""
-        titles = (heading.name for heading in self.headings if heading.level == 1)
-        return next(titles, "")
-
 
 @dataclass(frozen=True, slots=True)
-class Passages:
-    """The passages of a text, the sections around them, and its links."""
+class Parsed:
+    """The result of a parser: a text cut up, and what it says about itself."""
 
     chunks: list[Chunk]
-    parents: list[Parent]
-    links: list[Link]
+    parents: list[Parent] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    front: FrontMatter | None = None  # of a format that can state its title
+    title: str = ""  # its first heading of the highest level
+    tags: Sequence[str] = ()  # in the text
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def passages(
     start: int = 0,
     kind: ChunkType = "documentation",
     language: str | None = None,
-) -> Passages:
+) -> Parsed:
     """Cut the text from `start` on into chunks, with the parents they lie in if those are wanted."""
     sections = list(_sections(text, start, outline.headings))
     above: list[_Section] = []
@@ -163,7 +161,20 @@ def passages(
         content = text[slice(*section.span)]
         trail = SEPARATOR.join(section.trail)
         parents.append(Parent(content, trail, *lines.of(section.span)))
-    return Passages(chunks, parents, _links(outline.references, ordered))
+    titles = [heading.name for heading in outline.headings if heading.level == 1]
+    return Parsed(
+        chunks,
+        parents,
+        _links(outline.references, ordered),
+        title=titles[0] if titles else "",
+        tags=outline.tags,
+    )
+
+
+def parse_plain(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
+    """Cut text into windows of whole lines; a line that is too long is cut."""
+    kind = chunk_type_of(path)
+    return passages(text, Outline(), sizes, kind=kind, language=language_of(path))
 
 
 # --- Sections ---------------------------------------------------------------------------
