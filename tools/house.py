@@ -71,7 +71,7 @@ class Bound:
 
 
 BOUNDS = (
-    Bound("modules", 115),
+    Bound("modules", 112),
     Bound("top-level modules", 12),
     Bound("functions", 1_700),
     Bound("tokens", 170_000),
@@ -90,9 +90,15 @@ class Module:
         path = file.relative_to(package.parent).with_suffix("")
         self.name = ".".join(path.parts).removesuffix(".__init__")
         self.at_top = file.parent == package
+        self.is_package = file.name == "__init__.py"
         self.source = file.read_text("utf-8")
         self.tree = ast.parse(self.source)
         self.nodes = list(ast.walk(self.tree))
+
+    @property
+    def is_bare_package(self) -> bool:
+        """True for an `__init__.py` that holds nothing but a docstring."""
+        return self.is_package and not self.tokens
 
     @cached_property
     def functions(self) -> list[Function]:
@@ -290,7 +296,8 @@ def measure(package: Path = SOURCE) -> tuple[Figure, ...]:
 
 def measure_size(modules: Sequence[Module]) -> Iterator[Figure]:
     """Yield the figures about files, lines and tokens."""
-    top = sum(module.at_top for module in modules)
+    files = [module for module in modules if not module.is_bare_package]
+    top = sum(module.at_top for module in files)
     functions = sum(len(module.functions) for module in modules)
     tokens = sum(len(module.tokens) for module in modules)
     code_lines = sum(len(module.code_lines) for module in modules)
@@ -300,8 +307,12 @@ def measure_size(modules: Sequence[Module]) -> Iterator[Figure]:
     nodes = [node for module in modules for node in module.nodes]
     conditionals = sum(isinstance(node, ast.IfExp) for node in nodes)
 
-    yield Figure("modules", len(modules), "Python files")
-    yield Figure("top-level modules", top, "Python files in the package's own folder")
+    yield Figure(
+        "modules",
+        len(files),
+        "Python files, without a package's that has a docstring alone",
+    )
+    yield Figure("top-level modules", top, "of them in the package's own folder")
     yield Figure("code lines", code_lines, "lines that a token covers")
     yield Figure(
         "functions", functions, "def and async def, with methods and nested ones"
