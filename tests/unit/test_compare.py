@@ -6,9 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tamis.measure.compare import HELD, Difference, compare, compare_sets
+from tamis.measure.metrics import AT_ONCE, Difference, Scores, compare_sets
 
 LAW = settings(derandomize=True, max_examples=25, deadline=None)
+
+
+def compare(first: Scores, second: Scores) -> Difference:
+    return compare_sets([(first, second)])
 
 
 def by_question(values) -> dict[str, float]:
@@ -75,7 +79,7 @@ def test_nothing_to_compare():
 def test_what_is_drawn_in_portions():
     """A large set is not drawn at once; its interval is that of the normal distribution."""
     many = 3_000
-    assert HELD // many < 10_000, "drawn in portions"
+    assert AT_ONCE // many < 10_000, "drawn in portions"
     found = compare(by_question(np.zeros(many)), by_question(np.arange(many) % 2))
     assert found.low < found.mean == 0.5 < found.high
     assert found.high - found.low == pytest.approx(2 * 1.96 * 0.5 / many**0.5, rel=0.1)

@@ -1,21 +1,21 @@
 """A study as text: tables that a terminal shows and a Markdown page can hold."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
-from tamis.measure.compare import (
+from tamis.measure.evaluate import Measured
+from tamis.measure.metrics import MAIN, METRICS, Difference
+from tamis.measure.study import (
     ALL_SETS,
     Compared,
-    Difference,
+    Study,
     grouped,
     latencies,
     mean_of_sets,
     means,
+    ways_of,
 )
-from tamis.measure.evaluate import Measured, Outcome
-from tamis.measure.metrics import MAIN, METRICS
-from tamis.measure.study import Study
 from tamis.text.printable import visible
 
 _TITLES = {
@@ -29,8 +29,8 @@ _TITLES = {
 def study(done: Study) -> Iterator[str]:
     """The figures, the groups, the times, the comparisons, and what had to be left out."""
     yield from _figures(done.measured)
-    yield from _groups("type", done.measured, lambda each: each.type)
-    yield from _groups("label", done.measured, lambda each: each.label)
+    yield from _groups("type", done.measured)
+    yield from _groups("label", done.measured)
     yield from _times(done.measured)
     if done.comparisons:
         yield from _comparison(done.comparisons)
@@ -42,8 +42,8 @@ def study(done: Study) -> Iterator[str]:
 def _figures(measured: Sequence[Measured]) -> Iterator[str]:
     rows = [_figure(one) for one in measured]
     if len({one.judged.name for one in measured}) > 1:
-        for way in dict.fromkeys(one.way for one in measured):
-            mean = mean_of_sets([one for one in measured if one.way == way])
+        for way in ways_of(measured):
+            mean = mean_of_sets(measured, way)
             rows.append(("mean of sets", way, "", *_metrics(mean), "", ""))
     yield from _table(
         ("set", "config", "questions", *_TITLES.values(), "p50 ms", "p95 ms"), rows
@@ -66,13 +66,11 @@ def _metrics(values: dict[str, float]) -> Iterator[str]:
     return (f"{values[name]:.3f}" if values else "" for name in METRICS)
 
 
-def _groups(
-    title: str, measured: Sequence[Measured], group: Callable[[Outcome], str]
-) -> Iterator[str]:
+def _groups(title: str, measured: Sequence[Measured]) -> Iterator[str]:
     rows = [
         (one.judged.name, one.way, name, str(len(some)), *_metrics(means(some)))
         for one in measured
-        for name, some in grouped(one.outcomes, group).items()
+        for name, some in grouped(one.outcomes, title).items()
     ]
     if rows:
         yield ""
@@ -83,7 +81,7 @@ def _groups(
 
 def _times(measured: Sequence[Measured]) -> Iterator[str]:
     """Over all sets: which part of a search takes how long."""
-    ways = list(dict.fromkeys(one.way for one in measured))
+    ways = ways_of(measured)
     asked = {
         way: [each for one in measured if one.way == way for each in one.outcomes]
         for way in ways

@@ -1,10 +1,10 @@
-"""THE MEASURING PATH: from judged sets and ways of asking to scores by question.
+"""From judged sets and ways of asking to scores by question.
 
     judged set -> files -> index (one for each recipe) -> every question, every way -> scores
 
-Documents are ranked by their best passage, ten for each question, as a user would get them. What was
-written and indexed stays in the working folder, so that a second run with the same folder embeds
-nothing again. The first question is asked once before the clock counts: loading a model is no search.
+Documents are ranked by their best passage, ten for each question, as a user would get them. Files
+and indexes stay in the working folder, so a second run with the same folder embeds nothing again.
+The first question is asked once before the clock counts: loading a model is no search.
 """
 
 import os
@@ -49,7 +49,7 @@ _LANES_OFF: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the questions are asked."""
+    """A way of asking: settings, and the stages that are left out."""
 
     name: str
     flags: Mapping[str, Any] = field(default_factory=dict)
@@ -71,13 +71,28 @@ def parse_way(text: str) -> Way:
     if text.endswith(".toml"):
         file = Path(text)
         return Way(file.stem, read_config(file, measuring=True))
+    hint = "write: --config NAME=key=value,key=value"
     name, _, rest = text.partition("=")
     if not name.strip():
+        raise UsageError(f"{text!r} has no name", hint=hint)
+    values: dict[str, str] = {}
+    last = ""
+    for part in rest.split(",") if rest else []:
+        key, equals, value = part.partition("=")
+        if equals:
+            last = key.strip()
+            values[last] = value
+        elif last:
+            values[last] += f",{part}"
+        else:
+            raise UsageError(f"{part!r} sets nothing, in {text!r}", hint=hint)
+    stages = values.pop(_WITHOUT, "").split("+")
+    named = {stage.strip() for stage in stages if stage.strip()}
+    for stage in sorted(named.difference(STAGE_NAMES)):
         raise UsageError(
-            f"{text!r} has no name", hint="write: --config NAME=key=value,key=value"
+            f"there is no stage {stage!r}", hint=f"stages: {', '.join(STAGE_NAMES)}"
         )
-    values = _values(rest, text)
-    without = _stages(values.pop(_WITHOUT, ""))
+    without = frozenset(stage for stage in STAGE_NAMES if stage in named)
     flags: dict[str, Any] = {}
     for key, value in values.items():
         section, dot, last = key.partition(".")
@@ -92,43 +107,20 @@ def parse_way(text: str) -> Way:
     return Way(name.strip(), flags, without)
 
 
-def _values(rest: str, whole: str) -> dict[str, str]:
-    values: dict[str, str] = {}
-    last = ""
-    for part in rest.split(",") if rest else []:
-        key, equals, value = part.partition("=")
-        if not equals and not last:
-            raise UsageError(
-                f"{part!r} sets nothing, in {whole!r}",
-                hint="write: --config NAME=key=value",
-            )
-        last = key.strip() if equals else last
-        values[last] = value if equals else f"{values[last]},{part}"
-    return values
-
-
-def _stages(text: str) -> frozenset[StageName]:
-    names = frozenset(name.strip() for name in text.split("+") if name.strip())
-    for name in sorted(names.difference(STAGE_NAMES)):
-        raise UsageError(
-            f"there is no stage {name!r}", hint=f"stages: {', '.join(STAGE_NAMES)}"
-        )
-    return frozenset(name for name in STAGE_NAMES if name in names)
-
-
 def ablations(way: Way, model: str) -> Iterator[Way]:
-    """The same way without each stage, then without each lane, in turn; none that changes nothing."""
+    """Yield the way without each stage, then without each lane, if that changes anything."""
     for stage in STAGE_NAMES:
         if stage not in way.without:
-            yield Way(f"without {stage}", way.flags, way.without | {stage})
+            yield replace(way, name=f"without {stage}", without=way.without | {stage})
     for lane, off in _LANES_OFF.items():
-        less = Way(f"without the {lane} lane", {**way.flags, **off}, way.without)
+        flags = {**way.flags, **off}
+        less = replace(way, name=f"without the {lane} lane", flags=flags)
         if _lanes(less, model) and _lanes(less, model) != _lanes(way, model):
             yield less
 
 
 def _lanes(way: Way, model: str) -> frozenset[str]:
-    """The lanes that may take part; none where nothing would be left to search."""
+    """Return the lanes that may take part; none if nothing would be left to search."""
     try:
         settings = way.settings(model)
     except BadSetting:
@@ -136,15 +128,14 @@ def _lanes(way: Way, model: str) -> frozenset[str]:
     question = Question(
         "name_of", max_hops=settings.search.max_hops, settings=settings.search
     )
-    lanes = frozenset[str](
-        lane_weights(question, float(settings.model.name != NO_MODEL))
-    )
+    has_vectors = float(settings.model.name != NO_MODEL)
+    lanes = frozenset[str](lane_weights(question, has_vectors))
     return lanes if lanes & {"meaning", "words"} else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One question, asked one way."""
+    """One question, asked in one way."""
 
     id: str
     type: str  # what tamis takes it for
@@ -156,7 +147,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One set, asked one way."""
+    """One set, asked in one way."""
 
     judged: JudgedSet
     way: str
@@ -174,7 +165,7 @@ def evaluate(
     model: str = "",
     most: int = 0,
 ) -> Iterator[Measured]:
-    """Measure every set (with the tree of its documents) every way, set by set.
+    """Measure every set (with the tree of its documents) in every way, set by set.
 
     Wrong settings and unreadable sets come to light first.
     """
@@ -192,66 +183,58 @@ def evaluate(
             progress.note(
                 f"{judged.name}: {way.name}, {len(judged.questions)} questions"
             )
-            yield measure(judged, place, way, model, progress)
+            yield _measure(judged, place, way, model, progress)
 
 
-def measure(
+def _measure(
     judged: JudgedSet, place: Path, way: Way, model: str, progress: Progress
 ) -> Measured:
-    """Index the documents of a set, where that is still to be done, and ask its questions."""
+    """Index the documents of a set, unless that is done, and ask its questions."""
     settings = way.settings(model)
     kind = re.sub(r"[^\w.-]+", "_", settings.model.name)
     with Corpus(
         judged.root, place / f"index-{kind}-{recipe(settings)}", settings
     ) as corpus:
-        _check_filters(corpus, judged)
+        for asked in judged.questions:
+            try:
+                parse_filter(asked.filter, corpus.names)
+            except BadFilter as error:
+                what = f"{judged.name}, question {asked.id}: {error.message}"
+                raise BadJudgedSet(what, hint=error.hint) from error
         report = corpus.refresh(progress)
         for asked in judged.questions[:1]:
             _ask(corpus, asked, way)
-        outcomes = tuple(
-            _outcome(corpus, judged, asked, way) for asked in judged.questions
-        )
+        outcomes = []
+        for asked in judged.questions:
+            found = _ask(corpus, asked, way)
+            ranked = _ranked(found, judged.ids)
+            points = scores(ranked, asked.grades)
+            outcomes.append(
+                Outcome(
+                    asked.id,
+                    found.query_type,
+                    asked.label,
+                    ranked,
+                    points,
+                    found.timings_ms,
+                )
+            )
     documents = report.indexed + report.unchanged
-    return Measured(judged, way.name, documents, len(report.skipped), outcomes)
-
-
-def _check_filters(corpus: Corpus, judged: JudgedSet) -> None:
-    """A filter that cannot be read is told with its question, before anything is indexed."""
-    for asked in judged.questions:
-        try:
-            parse_filter(asked.filter, corpus.names)
-        except BadFilter as error:
-            what = f"{judged.name}, question {asked.id}: {error.message}"
-            raise BadJudgedSet(what, hint=error.hint) from error
-
-
-def _outcome(corpus: Corpus, judged: JudgedSet, asked: Asked, way: Way) -> Outcome:
-    found = _ask(corpus, asked, way)
-    ranked = tuple(judged.ids.get(path, path) for path in _documents(found))
-    return Outcome(
-        asked.id,
-        found.query_type,
-        asked.label,
-        ranked,
-        scores(ranked, asked.grades),
-        found.timings_ms,
-    )
-
-
-def _documents(found: Found) -> list[str]:
-    """The documents in order. A result stands for every place that its text is in."""
-    places = (
-        (result.path, *(place.path for place in result.also_in))
-        for result in found.results
-    )
-    return list(dict.fromkeys(path for of_result in places for path in of_result))[
-        :DEPTH
-    ]
+    return Measured(judged, way.name, documents, len(report.skipped), tuple(outcomes))
 
 
 def _ask(corpus: Corpus, asked: Asked, way: Way) -> Found:
-    """Whole issues are asked, too: what is longer than a question may be is cut."""
+    """Ask a question, cut to the longest that is allowed: some are whole issues."""
     text = query_text(asked.text.strip()[:LONGEST_QUERY])
     usual = corpus.question(text, parse_filter(asked.filter, corpus.names))
     question = replace(usual, limit=DEPTH, max_chunks_per_doc=1, without=way.without)
     return corpus.ask(text, question)
+
+
+def _ranked(found: Found, ids: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the documents in order, with the other places that a result's text is in."""
+    paths: list[str] = []
+    for result in found.results:
+        paths.append(result.path)
+        paths += (place.path for place in result.also_in)
+    return tuple(ids.get(path, path) for path in list(dict.fromkeys(paths))[:DEPTH])

@@ -1,7 +1,7 @@
 """A study as a picture. matplotlib lives behind this file and comes with `tamis[plot]`.
 
-Differences with their intervals where ways are compared or taken apart; otherwise the figures, set by
-set. Drawn without a display, and equal figures give an equal file.
+It shows differences with their intervals if ways are compared or taken apart, else the figures set by
+set. No display is needed, and equal figures give an equal file.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import UsageError, storage_faults
-from tamis.measure.compare import ALL_SETS, Compared, means
 from tamis.measure.evaluate import Measured
 from tamis.measure.metrics import MAIN
-from tamis.measure.study import Study
+from tamis.measure.study import ALL_SETS, Compared, Study, means, ways_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +21,7 @@ _WIDTH, _ROW, _MARGIN = 8.0, 0.32, 1.4  # inches
 
 
 def check_plot(file: Path) -> None:
-    """Whether a picture can be drawn there, before hours are spent on what it would show."""
+    """Refuse a picture that cannot be drawn, before hours are spent on its figures."""
     if file.suffix.lower() not in FORMATS:
         raise UsageError(
             f"{file} is neither SVG nor PNG", hint="name it out.svg or out.png"
@@ -34,9 +33,9 @@ def check_plot(file: Path) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        hint = 'run: pip install "tamis[plot]"'
         raise UsageError(
-            "a picture needs matplotlib, which is not installed", hint=hint
+            "a picture needs matplotlib, which is not installed",
+            hint='run: pip install "tamis[plot]"',
         ) from error
 
 
@@ -56,51 +55,47 @@ def draw(done: Study, file: Path) -> None:
         else:
             _figures(axes, done.measured)
         axes.invert_yaxis()
-        metadata: dict[str, Any] = (
-            {"Date": None} if file.suffix.lower() == ".svg" else {}
-        )
+        metadata: dict[str, Any] = {}
+        if file.suffix.lower() == ".svg":
+            metadata = {"Date": None}
         with storage_faults(file.absolute().parent):
             figure.savefig(file, metadata=metadata)
 
 
 def _rows(done: Study) -> list[tuple[str, Compared]]:
-    """What is drawn, with its name. What was taken apart is drawn for all sets together."""
+    """Return the differences to draw, with their names; ablations for all sets together."""
     if done.comparisons:
         return [(row.set, row) for row in done.comparisons]
-    total = ALL_SETS if any(row.set == ALL_SETS for row in done.ablations) else None
-    return [
-        (row.second, row) for row in done.ablations if total is None or row.set == total
-    ]
+    rows = [(row.second, row) for row in done.ablations]
+    total = [each for each in rows if each[1].set == ALL_SETS]
+    return total or rows
 
 
 def _differences(axes: "Axes", rows: Sequence[tuple[str, Compared]]) -> None:
-    """A point and its interval for each row, beside the line of no difference."""
+    """Draw a point and its interval for each row, beside the line of no difference."""
     axes.axvline(0.0, color="0.6", linewidth=1)
     for place, (_, row) in enumerate(rows):
         one = row.difference
-        colour = (
-            ("tab:green" if one.mean > 0 else "tab:red") if one.is_clear else "0.35"
-        )
+        colour = "0.35"
+        if one.is_clear:
+            colour = "tab:green" if one.mean > 0 else "tab:red"
         axes.plot([one.low, one.high], [place, place], color=colour, linewidth=2)
         axes.plot([one.mean], [place], marker="o", color=colour)
     axes.set_yticks(range(len(rows)), [_label(name) for name, _ in rows])
     against = rows[0][1]
-    sets = {row.second for _, row in rows}
-    what = (
-        f"{against.second} against {against.first}"
-        if len(sets) == 1
-        else f"against {against.first}"
-    )
+    what = f"against {against.first}"
+    if len({row.second for _, row in rows}) == 1:
+        what = f"{against.second} {what}"
     axes.set_xlabel(_label(f"difference in {MAIN}: {what} (95 % interval)"))
 
 
 def _figures(axes: "Axes", measured: Sequence[Measured]) -> None:
-    """A bar for each set and way; the ways of a set lie together."""
-    ways = list(dict.fromkeys(one.way for one in measured))
+    """Draw a bar for each set and way; the ways of a set lie together."""
+    ways = ways_of(measured)
     for way in ways:
-        some = [(at, one) for at, one in enumerate(measured) if one.way == way]
-        heights = [means(one.outcomes).get(MAIN, 0.0) for _, one in some]
-        axes.barh([at for at, _ in some], heights, label=_label(way), height=0.8)
+        places = [at for at, one in enumerate(measured) if one.way == way]
+        lengths = [means(measured[at].outcomes).get(MAIN, 0.0) for at in places]
+        axes.barh(places, lengths, label=_label(way), height=0.8)
     axes.set_yticks(range(len(measured)), [_label(one.judged.name) for one in measured])
     axes.set_xlim(0, 1)
     axes.set_xlabel(MAIN)
@@ -109,6 +104,6 @@ def _figures(axes: "Axes", measured: Sequence[Measured]) -> None:
 
 
 def _label(text: str) -> str:
-    """Names are text, never formulas, and a long one must not squeeze the picture."""
+    """Shorten a long name, and keep it from being read as a formula."""
     short = text if len(text) <= 60 else f"{text[:57]}..."
     return short.replace("$", r"\$")

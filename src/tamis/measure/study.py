@@ -1,57 +1,94 @@
-"""A study: sets that are measured in several ways, and what the ways have over each other.
+"""A study: sets that are measured in several ways, and what one way gains over another.
 
-Two ways are compared by name. In the place of a name may stand an earlier run's `--json` output
-(`before.json`, or `before.json:NAME` where it holds several ways), so that a change of the code can be
-held against what was there before it.
+Two ways are compared by name. Instead of a name, an earlier run's `--json` output can be given
+(`before.json`, or `before.json:NAME` if it holds several ways), to compare the code before a change
+with the code after it.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from tamis.errors import BadJudgedSet, UsageError
-from tamis.measure.compare import Compared, Scored, compared, scored, to_dict
 from tamis.measure.evaluate import (
     DEFAULT_WAY,
     Measured,
+    Outcome,
     Way,
     ablations,
     evaluate,
     parse_way,
 )
-from tamis.measure.metrics import MAIN
+from tamis.measure.metrics import MAIN, METRICS, Difference, Scores, compare_sets
 from tamis.progress import Progress
+
+ALL_SETS: Final = "all sets"
+_OF_QUESTION: Final = ("id", "type", "label", "ranked", "scores")
+
+Scored = dict[str, Scores]  # by set and question
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be measured, and compared."""
+    """What is to be measured and compared."""
 
-    sets: tuple[
-        tuple[Path, Path | None], ...
-    ]  # each with the tree of its documents, where one is named
-    ways: tuple[Way, ...]  # the first is the one that is taken apart
-    less: tuple[Way, ...] = ()  # the first without a stage or a lane
+    # Each set with the tree of its documents, if one is named.
+    sets: tuple[tuple[Path, Path | None], ...]
+    ways: tuple[Way, ...]
+    less: tuple[Way, ...] = ()  # the first way without a stage or a lane
     compare: tuple[str, str] | None = None
     model: str = ""
     most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """The gain of `second` over `first` on one set, or on all."""
+
+    set: str
+    first: str
+    second: str
+    difference: Difference
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = asdict(self) | {"metric": MAIN}
+        found |= found.pop("difference")
+        return found | {"clear": self.difference.is_clear}
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
-    """What came of it."""
+    """The results."""
 
     measured: tuple[Measured, ...]  # the ways that were asked for
-    taken_apart: tuple[Measured, ...]  # the same without a stage or a lane
+    taken_apart: tuple[Measured, ...]  # the first one without a stage or a lane
     comparisons: tuple[Compared, ...]
     ablations: tuple[Compared, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return to_dict(
-            (*self.measured, *self.taken_apart), self.comparisons, self.ablations
-        )
+        """Everything, with single questions, so that a later run can be compared with it."""
+        measured = (*self.measured, *self.taken_apart)
+        sets = {one.judged.name: one.judged for one in measured}
+        return {
+            "sets": [
+                {
+                    "name": judged.name,
+                    "questions": len(judged.questions),
+                    "unjudged": judged.unjudged,
+                    "orphaned": judged.orphaned,
+                    "missing_judgements": judged.missing,
+                }
+                for judged in sets.values()
+            ],
+            "results": [_result(one) for one in measured],
+            "mean": {way: mean_of_sets(measured, way) for way in ways_of(measured)},
+            "comparison": [row.to_dict() for row in self.comparisons],
+            "ablation": [row.to_dict() for row in self.ablations],
+        }
 
 
 def plan(
@@ -64,8 +101,8 @@ def plan(
     model: str | None = None,
     most: int = 0,
 ) -> Plan:
-    """Raw arguments become a plan; what is wrong with them is said before anything is indexed."""
-    ways = tuple(parse_way(text) for text in configs)
+    """Make a plan from raw arguments; refuse wrong ones before anything is indexed."""
+    ways = [parse_way(text) for text in configs]
     names = {way.name for way in ways}
     if len(names) < len(ways):
         raise UsageError(
@@ -73,104 +110,178 @@ def plan(
             hint="give each its own: NAME=key=value",
         )
     if DEFAULT_WAY not in names and (not ways or DEFAULT_WAY in (compare or ())):
-        ways = (*ways, Way(DEFAULT_WAY))
+        ways.append(Way(DEFAULT_WAY))
     for name in compare or ():
-        _check_side(name, ways)
+        _saved_unless_way(name, ways)
     less = tuple(ablations(ways[0], model or "")) if ablate else ()
-    named = tuple(_with_tree(text, Path(tree) if tree else None) for text in sets)
-    return Plan(named, ways, less, compare, model or "", most)
-
-
-def _with_tree(text: str, tree: Path | None) -> tuple[Path, Path | None]:
-    """`DATASET`, or `DATASET=ROOT` for one that has a tree of its own."""
-    if Path(text).exists() or "=" not in text:
-        return Path(text), tree
-    folder, _, root = text.rpartition("=")
-    return Path(folder), Path(root).expanduser()
+    named = []
+    for text in sets:
+        # `DATASET`, or `DATASET=ROOT` for one that has a tree of its own.
+        folder, _, root = text.rpartition("=")
+        if Path(text).exists() or not folder:
+            named.append((Path(text), Path(tree) if tree else None))
+        else:
+            named.append((Path(folder), Path(root).expanduser()))
+    return Plan(tuple(named), tuple(ways), less, compare, model or "", most)
 
 
 def study(plan: Plan, work: Path, progress: Progress) -> Study:
     """Measure what is planned in a working folder, and compare."""
-    found = list(
-        evaluate(
-            plan.sets,
-            (*plan.ways, *plan.less),
-            work,
-            progress,
-            model=plan.model,
-            most=plan.most,
-        )
+    ways = (*plan.ways, *plan.less)
+    measured = evaluate(
+        plan.sets, ways, work, progress, model=plan.model, most=plan.most
     )
-    apart = {way.name for way in plan.less}
-    whole = plan.ways[0].name
-    lost = [
-        row
-        for way in plan.less
-        for row in compared(
-            scored(found, whole), scored(found, way.name), (whole, way.name)
+    found = list(measured)
+    comparisons: list[Compared] = []
+    if plan.compare:
+        first, second = (
+            _saved_unless_way(name, plan.ways) or _scored(found, name)
+            for name in plan.compare
         )
-    ]
+        comparisons = _compared(first, second, plan.compare)
+    lost: list[Compared] = []
+    whole = plan.ways[0].name
+    for way in plan.less:
+        names = (whole, way.name)
+        lost += _compared(_scored(found, whole), _scored(found, way.name), names)
+    apart = {way.name for way in plan.less}
     return Study(
         tuple(one for one in found if one.way not in apart),
         tuple(one for one in found if one.way in apart),
-        tuple(_compared(plan, found)),
+        tuple(comparisons),
         tuple(lost),
     )
 
 
-def _compared(plan: Plan, found: Sequence[Measured]) -> list[Compared]:
-    if plan.compare is None:
-        return []
-    first, second = (_side(name, plan.ways, found) for name in plan.compare)
-    return compared(first, second, plan.compare)
+def _scored(measured: Iterable[Measured], way: str) -> Scored:
+    """Return what the questions of each set got in one way."""
+    return {
+        one.judged.name: {each.id: each.scores[MAIN] for each in one.outcomes}
+        for one in measured
+        if one.way == way
+    }
 
 
-def _check_side(name: str, ways: Sequence[Way]) -> None:
-    if not any(way.name == name for way in ways):
-        read_saved(name, [way.name for way in ways])
+def _compared(first: Scored, second: Scored, names: tuple[str, str]) -> list[Compared]:
+    """Compare set by set, and over all if there are several."""
+    pairs = {name: (first[name], second[name]) for name in first if name in second}
+    if not pairs:
+        raise UsageError(
+            f"{names[0]} and {names[1]} have no set in common",
+            hint="measure the same sets",
+        )
+    rows = [Compared(each, *names, compare_sets([pairs[each]])) for each in pairs]
+    if len(pairs) > 1:
+        rows.append(Compared(ALL_SETS, *names, compare_sets(pairs.values())))
+    return rows
 
 
-def _side(name: str, ways: Sequence[Way], found: Sequence[Measured]) -> Scored:
+# --- earlier runs ---------------------------------------------------------------------------
+
+
+def _saved_unless_way(name: str, ways: Sequence[Way]) -> Scored | None:
     names = [way.name for way in ways]
-    return scored(found, name) if name in names else read_saved(name, names)
+    return None if name in names else read_saved(name, names)
 
 
 def read_saved(text: str, known: Sequence[str] = ()) -> Scored:
-    """The scores of an earlier run: `FILE`, or `FILE:NAME` for one of several ways."""
-    file, name = (text, "") if Path(text).is_file() else text.rpartition(":")[::2]
-    if not file or not Path(file).is_file():
+    """Read the scores of an earlier run: `FILE`, or `FILE:NAME` for one of several ways."""
+    file, name = text, ""
+    if not Path(file).is_file():
+        file, _, name = text.rpartition(":")
+    if not Path(file).is_file():
         hint = f"known here: {', '.join(known)}; or an earlier run's --json output"
         raise UsageError(f"there is no configuration or file {text}", hint=hint)
+    by_way: dict[str, Scored] = {}
+    faults = OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
     try:
-        results = json.loads(Path(file).read_text("utf-8"))["results"]
-        by_way: dict[str, dict[str, dict[str, float]]] = {}
-        for one in results:
+        for one in json.loads(Path(file).read_text("utf-8"))["results"]:
             points = {
                 str(each["id"]): float(each["scores"][MAIN]) for each in one["asked"]
             }
             by_way.setdefault(one["config"], {})[one["set"]] = points
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except faults as error:
         raise BadJudgedSet(
             f"{file} holds no results", hint="write it with: tamis eval --json"
         ) from error
-    return _one_way(by_way, file, name)
-
-
-def _one_way(
-    by_way: dict[str, dict[str, dict[str, float]]], file: str, name: str
-) -> Scored:
     if not name and len(by_way) == 1:
-        return next(iter(by_way.values()))
+        (name,) = by_way
     if name not in by_way:
         raise UsageError(
             f"{file} has results of {', '.join(by_way) or 'nothing'}",
             hint=f"say which: {file}:NAME",
         )
     return by_way[name]
+
+
+# --- figures --------------------------------------------------------------------------------
+
+
+def ways_of(measured: Iterable[Measured]) -> list[str]:
+    return list(dict.fromkeys(one.way for one in measured))
+
+
+def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return the mean of each metric over the questions; empty without any."""
+    return _mean([each.scores for each in outcomes])
+
+
+def mean_of_sets(measured: Iterable[Measured], way: str) -> dict[str, float]:
+    """Return the mean of the sets' means in one way: each set counts alike."""
+    return _mean(
+        [means(one.outcomes) for one in measured if one.way == way and one.outcomes]
+    )
+
+
+def _mean(all_scores: Sequence[Scores]) -> dict[str, float]:
+    if not all_scores:
+        return {}
+    return {
+        name: float(np.mean([each[name] for each in all_scores])) for name in METRICS
+    }
+
+
+def grouped(outcomes: Iterable[Outcome], by: str) -> dict[str, list[Outcome]]:
+    """Return outcomes by `type` or `label`, without those that have none."""
+    groups: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        if name := getattr(each, by):
+            groups.setdefault(name, []).append(each)
+    return dict(sorted(groups.items()))
+
+
+def latencies(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float]]:
+    """Return two percentiles of each part of a search, in milliseconds: the total first."""
+    found = {}
+    for name in dict.fromkeys(
+        part for each in outcomes for part in ("total", *each.timings_ms)
+    ):
+        times = [each.timings_ms.get(name, 0.0) for each in outcomes]
+        p50, p95 = np.percentile(times, (50, 95))
+        found[name] = {"p50": float(p50), "p95": float(p95)}
+    return found
+
+
+def _result(one: Measured) -> dict[str, Any]:
+    return {
+        "set": one.judged.name,
+        "config": one.way,
+        "documents": one.documents,
+        "skipped": one.skipped,
+        "questions": len(one.outcomes),
+        "metrics": means(one.outcomes),
+        "by_type": _groups(one.outcomes, "type"),
+        "by_label": _groups(one.outcomes, "label"),
+        "latency_ms": latencies(one.outcomes),
+        "asked": [
+            {name: getattr(each, name) for name in _OF_QUESTION}
+            for each in one.outcomes
+        ],
+    }
+
+
+def _groups(outcomes: Sequence[Outcome], by: str) -> dict[str, Any]:
+    return {
+        name: {"questions": len(some), "metrics": means(some)}
+        for name, some in grouped(outcomes, by).items()
+    }
