@@ -20,7 +20,7 @@ from typing import Final
 from tamis.configuration import NO_MODEL
 from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, largest_file, make_plan, recipe
-from tamis.index.protocol import Index, Prepared, Writing
+from tamis.index.protocol import Index, Paths, Prepared, Touched, Writing
 from tamis.ingest.git_dates import Dates, commit_dates
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source, read
@@ -131,10 +131,10 @@ class _Run:
     skipped: list[Skipped] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     # Files with new times and their old content, and indexed files that cannot be used any more.
-    touched: list[tuple[str, FileState, float]] = field(default_factory=list)
+    touched: list[Touched] = field(default_factory=list)
     unusable: list[str] = field(default_factory=list)
 
-    def remove(self, writer: Writing, paths: Sequence[str]) -> None:
+    def remove(self, writer: Writing, paths: Paths) -> None:
         writer.remove(paths)
         self.removed += len(paths)
 

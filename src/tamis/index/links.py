@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from tamis.index.protocol import Edge
+from tamis.index.protocol import Edge, Paths
 from tamis.model import Link
 from tamis.text import linking
 
@@ -26,7 +26,7 @@ EdgesOf = dict[str, tuple[Edge, ...]]  # by document
 class Library(Protocol):
     """The documents of an index and their links, as they are stored."""
 
-    def documents_at(self, paths: Sequence[str]) -> Sequence[Any]: ...
+    def documents_at(self, paths: Paths) -> Sequence[Any]: ...
     def documents_named(self, names: Sequence[str]) -> Sequence[Any]:
         """Find documents that have one of these names, once for each that they have."""
 
@@ -50,7 +50,7 @@ class LinkCache:
 
 def edges_of(
     library: Library,
-    paths: Sequence[str],
+    paths: Paths,
     is_allowed: IsAllowed,
     cache: LinkCache,
 ) -> EdgesOf:
@@ -74,7 +74,7 @@ def edges_of(
 
 def _look_up(
     library: Library,
-    paths: Sequence[str],
+    paths: Paths,
     is_allowed: IsAllowed,
     named: dict[str, dict[str, list[Edge]]],
 ) -> EdgesOf:

@@ -35,6 +35,11 @@ from tamis.query.filters import Filter
 Vectors = NDArray[np.float32]  # one, or one in each row
 Positions = Sequence[tuple[str, int]]  # of passages or sections: path and number
 
+Paths = Sequence[str]  # of documents
+Texts = tuple[str, str, str]  # title, headings and text of a passage
+Touched = tuple[str, FileState, float]  # path, new state and date of an unchanged file
+IndexFacts = Mapping[str, Any]  # by name: its model, its root, when it was built...
+
 # Weights of terms by which every term counts the same.
 EVENLY: Final[Mapping[str, float]] = MappingProxyType({})
 
@@ -150,18 +155,16 @@ class Snapshot(Protocol):
         ones. None if there is no complete vocabulary.
         """
 
-    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+    def links(self, paths: Paths, allowed: Allowed) -> Sequence[Edge]:
         """Every link from or to one of the documents."""
 
-    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+    def degrees(self, paths: Paths, allowed: Allowed) -> Mapping[str, int]:
         """The number of documents that each document is linked with."""
 
-    def keys(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> Mapping[str, Sequence[int]]:
+    def keys(self, paths: Paths, allowed: Allowed) -> Mapping[str, Sequence[int]]:
         """The allowed passages of documents, in order."""
 
-    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+    def within(self, paths: Paths, allowed: Allowed) -> Allowed:
         """The allowed rows that belong to some documents."""
 
     def vectors(self, positions: Positions) -> Vectors:
@@ -195,8 +198,8 @@ class IndexSnapshot(Snapshot, Recorded, Protocol):
     """A snapshot with the facts of its index and the facts of its documents."""
 
     @property
-    def about(self) -> Mapping[str, Any]:
-        """Facts of the index: its model, when it was built..."""
+    def about(self) -> IndexFacts:
+        """Facts of the index."""
 
     @property
     def segments(self) -> int: ...
@@ -210,7 +213,7 @@ class IndexSnapshot(Snapshot, Recorded, Protocol):
     def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
         """Numbers of documents with allowed passages of each type, and of each language."""
 
-    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def aliases(self, paths: Paths) -> dict[str, tuple[str, ...]]:
         """Other names of documents."""
 
     def skipped(self) -> tuple[Skipped, ...]: ...
@@ -227,9 +230,7 @@ class LateVectors(Protocol):
     memory: float  # bytes that a commit may take
 
     def pending_documents(self) -> Sequence[PendingDocument]: ...
-    def texts_of(
-        self, paths: Sequence[str]
-    ) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+    def texts_of(self, paths: Paths) -> Mapping[str, Sequence[Texts]]:
         """Title, headings and text of each passage of documents, by path."""
 
     def embed(self, vectors_of: Mapping[str, Vectors]) -> None:
@@ -250,13 +251,13 @@ class Writing(Recorded, Protocol):
         """The way to add vectors later; None if documents are always written with theirs."""
 
     def dates(self) -> dict[str, float]: ...
-    def describe(self, values: Mapping[str, Any]) -> None: ...
+    def describe(self, values: IndexFacts) -> None: ...
     def all_or_nothing(self) -> AbstractContextManager[None]: ...
     def clear(self) -> None: ...
     def put(self, batch: Sequence[Prepared], pending: int) -> None: ...
-    def remove(self, paths: Sequence[str]) -> None: ...
-    def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None: ...
-    def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
+    def remove(self, paths: Paths) -> None: ...
+    def touch(self, files: Sequence[Touched]) -> None: ...
+    def finish(self, skipped: Sequence[Skipped], facts: IndexFacts) -> None:
         """End a run that has written every file. `facts` are for the next run."""
 
 
@@ -292,10 +293,10 @@ class Index(Protocol):
     def owner_of(self, root: Path) -> str:
         """The name of a root as the owner of an index."""
 
-    def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
+    def check_owner(self, root: Path, facts: IndexFacts) -> None:
         """Raise IndexMismatch if the index was made from another root."""
 
-    def stored_facts(self) -> Mapping[str, Any]:
+    def stored_facts(self) -> IndexFacts:
         """Facts of the index, as far as even a damaged one can be read."""
 
     def sizes(self) -> dict[str, int]:

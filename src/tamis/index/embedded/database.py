@@ -12,7 +12,7 @@ import re
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from tamis.errors import (
 )
 from tamis.failpoints import reached
 from tamis.index.embedded.arrays import private, sync_folder
-from tamis.index.protocol import Prepared
+from tamis.index.protocol import IndexFacts, Paths, Prepared
 from tamis.model import (
     INDEX_FOLDER,
     Chunk,
@@ -332,7 +332,7 @@ def facts(connection: Connection) -> dict[str, Any]:
     return dict(connection.execute("SELECT name, value FROM facts"))
 
 
-def set_facts(connection: Connection, values: Mapping[str, Any]) -> None:
+def set_facts(connection: Connection, values: IndexFacts) -> None:
     connection.executemany(
         "INSERT OR REPLACE INTO facts VALUES (?, ?)", list(values.items())
     )
@@ -526,9 +526,7 @@ def _record(row: Sequence[Any]) -> DocumentRecord:
     return DocumentRecord(path, key, segment, place, texts_of(aliases))
 
 
-def remove_documents(
-    connection: Connection, paths: Sequence[str]
-) -> list[DocumentRecord]:
+def remove_documents(connection: Connection, paths: Paths) -> list[DocumentRecord]:
     """Delete documents with all that belongs to them; return them: their places are dead now."""
     gone = documents(connection, "d.path", paths)
     for keys in portions([document.id for document in gone]):
@@ -598,7 +596,7 @@ class Records:
             parents=tuple(Parent(*section) for section in sections),
         )
 
-    def documents_at(self, paths: Sequence[str]) -> list[DocumentRecord]:
+    def documents_at(self, paths: Paths) -> list[DocumentRecord]:
         return documents(self.connection, "d.path", paths)
 
     def documents_named(self, names: Sequence[str]) -> list[DocumentRecord]:
@@ -671,7 +669,7 @@ def drop_segments(connection: Connection, ids: Sequence[int]) -> None:
     connection.execute(f"DELETE FROM segments WHERE id IN ({marks(ids)})", ids)
 
 
-def pending_chunks(connection: Connection, facts: Mapping[str, Any]) -> int:
+def pending_chunks(connection: Connection, facts: IndexFacts) -> int:
     """The number of passages without a vector; 0 for an index whose model makes none."""
     if "model" in facts and not facts.get("dimension"):
         return 0
@@ -724,7 +722,7 @@ def stored_sums(connection: Connection, documents: Sequence[int]) -> dict[int, b
     return dict(select(connection, "d.id, d.sum FROM documents d", "d.id", documents))
 
 
-def set_sums(connection: Connection, paths: Sequence[str]) -> None:
+def set_sums(connection: Connection, paths: Paths) -> None:
     """Record the checksums of documents as they are stored now."""
     keys = [document.id for document in documents(connection, "d.path", paths)]
     rows = [(own, key) for key, own in sums(connection, keys).items()]

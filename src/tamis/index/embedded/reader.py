@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tamis.errors import (
     IndexDamaged,
@@ -20,7 +20,7 @@ from tamis.errors import (
 from tamis.index.embedded import database
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot, View
-from tamis.index.protocol import Capabilities, Layout
+from tamis.index.protocol import Capabilities, IndexFacts, Layout
 from tamis.model import Facts, IndexState, iso_time
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Reader:
     def owner_of(self, root: Path) -> str:
         return str(root)
 
-    def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
+    def check_owner(self, root: Path, facts: IndexFacts) -> None:
         """Refuse the index of another root. An index inside its root moves with it and belongs there."""
         is_inside = self.directory.parent == root
         if not is_inside and facts.get("root", str(root)) != str(root):
@@ -120,7 +120,7 @@ class Reader:
                 hint=f"give each root an index folder of its own, or run: tamis rebuild-index {root}",
             )
 
-    def stored_facts(self) -> Mapping[str, Any]:
+    def stored_facts(self) -> IndexFacts:
         return database.facts_of(self.directory)
 
     def sizes(self) -> dict[str, int]:
@@ -218,7 +218,7 @@ class Reader:
             self._view = self._load(connection, facts)
             return self._view
 
-    def _load(self, connection: database.Connection, facts: Mapping[str, Any]) -> View:
+    def _load(self, connection: database.Connection, facts: IndexFacts) -> View:
         """Open a generation, with the segments and facts that an earlier one has open already.
 
         Only an earlier one: a thread with an older transaction may come here after one with a newer,

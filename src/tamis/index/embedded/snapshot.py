@@ -22,7 +22,9 @@ from tamis.index.protocol import (
     Concept,
     Edge,
     Hit,
+    IndexFacts,
     LaneAsk,
+    Paths,
     Positions,
     Prepared,
     Vectors,
@@ -53,7 +55,7 @@ class View:
     """The open segments of one generation, shared by all threads; only its caches change."""
 
     state: IndexState
-    facts: Mapping[str, Any]
+    facts: IndexFacts
     segments: tuple[Segment, ...]
     # Facts of documents by segment folder and place, read when a filter first asks.
     documents: dict[str, dict[int, Facts]]
@@ -123,7 +125,7 @@ class EmbeddedSnapshot(Records):
             languages.update(segment.documents_by("language", mask))
         return types, languages
 
-    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def aliases(self, paths: Paths) -> dict[str, tuple[str, ...]]:
         return {each.path: each.aliases for each in self.documents_at(paths)}
 
     def warnings(self) -> dict[str, str]:
@@ -160,7 +162,7 @@ class EmbeddedSnapshot(Records):
             return mask
         return mask & living
 
-    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+    def within(self, paths: Paths, allowed: Allowed) -> Allowed:
         masks = [np.zeros(segment.size, np.bool_) for segment in self.view.segments]
         for document in self.documents_at(paths):
             at, rows = self._rows_of(document, allowed)
@@ -186,9 +188,7 @@ class EmbeddedSnapshot(Records):
         """Pair each segment with its allowed rows."""
         return zip(self.view.segments, allowed.rows.masks, strict=True)
 
-    def keys(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> Mapping[str, Sequence[int]]:
+    def keys(self, paths: Paths, allowed: Allowed) -> Mapping[str, Sequence[int]]:
         found = {}
         for document in self.documents_at(paths):
             at, rows = self._rows_of(document, allowed)
@@ -270,13 +270,13 @@ class EmbeddedSnapshot(Records):
 
     # --- Links ------------------------------------------------------------------
 
-    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
+    def links(self, paths: Paths, allowed: Allowed) -> Sequence[Edge]:
         return each_once(self._edges_of(paths, allowed))
 
-    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
+    def degrees(self, paths: Paths, allowed: Allowed) -> Mapping[str, int]:
         return degrees(self._edges_of(paths, allowed))
 
-    def _edges_of(self, paths: Sequence[str], allowed: Allowed) -> EdgesOf:
+    def _edges_of(self, paths: Paths, allowed: Allowed) -> EdgesOf:
         is_allowed = partial(self._is_allowed, allowed)
         return edges_of(self, paths, is_allowed, allowed.rows.links)
 

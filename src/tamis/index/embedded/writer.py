@@ -30,8 +30,16 @@ from tamis.index.embedded.segment import (
     segment_files,
     write_segment,
 )
-from tamis.index.protocol import PendingDocument, Prepared, Vectors
-from tamis.model import FileState, Skipped
+from tamis.index.protocol import (
+    IndexFacts,
+    Paths,
+    PendingDocument,
+    Prepared,
+    Texts,
+    Touched,
+    Vectors,
+)
+from tamis.model import Skipped
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
 _MOST_SEGMENTS: Final = 20
@@ -67,7 +75,7 @@ class Writer(Records):
     def dates(self) -> dict[str, float]:
         return dict(self.connection.execute("SELECT path, modified FROM documents"))
 
-    def describe(self, values: Mapping[str, Any]) -> None:
+    def describe(self, values: IndexFacts) -> None:
         """Record facts about the index without a new generation."""
         with self._transaction():
             database.set_facts(self.connection, values)
@@ -135,9 +143,9 @@ class Writer(Records):
             found.append(PendingDocument(path, chunks, modified, linked[key]))
         return found
 
-    def texts_of(self, paths: Sequence[str]) -> dict[str, list[tuple[str, str, str]]]:
+    def texts_of(self, paths: Paths) -> dict[str, list[Texts]]:
         """Return title, headings and text of each passage of documents, in order, by path."""
-        found: dict[str, list[tuple[str, str, str]]] = {}
+        found: dict[str, list[Texts]] = {}
         columns = "d.path, c.ordinal, d.title, c.header_path, c.content"
         tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
         rows = database.select(self.connection, tables, "d.path", paths)
@@ -163,12 +171,12 @@ class Writer(Records):
             self._move(folder, files, documents, together.shape[1])
         self._merge(_MOST_SEGMENTS)
 
-    def remove(self, paths: Sequence[str]) -> None:
+    def remove(self, paths: Paths) -> None:
         if paths:
             with self._generation():
                 self._mark_dead(database.remove_documents(self.connection, paths))
 
-    def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
+    def touch(self, files: Sequence[Touched]) -> None:
         """Record new times of files whose content is as it was."""
         with self._transaction():
             moved = [database.update_state(self.connection, *file) for file in files]
@@ -176,7 +184,7 @@ class Writer(Records):
             if any(moved):
                 self._count_generation()
 
-    def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
+    def finish(self, skipped: Sequence[Skipped], facts: IndexFacts) -> None:
         """End a run that has written every file; only vectors may be pending.
 
         A run that changed nothing writes nothing: a commit takes longer than the comparison.
@@ -193,9 +201,7 @@ class Writer(Records):
             done = {**facts, "pending": 0, "built_at": time.time()}
             database.set_facts(self.connection, done)
 
-    def _is_recorded(
-        self, skipped: Sequence[Skipped], facts: Mapping[str, Any]
-    ) -> bool:
+    def _is_recorded(self, skipped: Sequence[Skipped], facts: IndexFacts) -> bool:
         """Return True if an earlier run recorded the same; the time when it began does not count."""
         known = self.facts
         if self._has_written or known["pending"] or not known["built_at"]:
