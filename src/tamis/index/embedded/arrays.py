@@ -41,11 +41,12 @@ def write_arrays(file: Path, arrays: Arrays) -> None:
     """Write and sync. The caller syncs the folder and gives the file its final name."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     header, places = _lay_out(contiguous)
+    prefix = _PREFIX.pack(_MAGIC, len(header), _sum(header))
     with open(file, "wb", opener=private) as out:
-        out.write(_PREFIX.pack(_MAGIC, len(header), _sum(header)) + header)
+        out.write(prefix + header)
         reached("arrays.begun")
-        for name, array in contiguous.items():
-            out.write(b"\0" * (places[name] - out.tell()))
+        for place, array in zip(places, contiguous.values(), strict=True):
+            out.write(b"\0" * (place - out.tell()))
             out.write(_bytes(array))
         out.flush()
         reached("arrays.written")
@@ -74,23 +75,24 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _lay_out(arrays: Arrays) -> tuple[bytes, dict[str, int]]:
+def _lay_out(arrays: Arrays) -> tuple[bytes, list[int]]:
     """Make the header and the places of the arrays. Padding fixes its length before it is written."""
     room = 512 + 200 * len(arrays)
     end = _PREFIX.size + room
-    places = {}
+    places = []
     described = {}
     for name, array in arrays.items():
         start = -(-end // _ALIGNMENT) * _ALIGNMENT
         end = start + array.nbytes
-        places[name] = start
+        places.append(start)
         described[name] = {
             "type": array.dtype.str,
             "shape": array.shape,
             "at": start,
             "sum": _sum(_bytes(array)).hex(),
         }
-    return json.dumps({"size": end, "arrays": described}).encode().ljust(room), places
+    header = json.dumps({"size": end, "arrays": described})
+    return header.encode().ljust(room), places
 
 
 def map_arrays(file: Path) -> Arrays:

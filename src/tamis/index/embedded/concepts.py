@@ -33,7 +33,7 @@ from tamis.index.embedded.arrays import (
     write_arrays,
 )
 from tamis.index.embedded.segment import Segment, file_of
-from tamis.index.embedded.snapshot import Rows, View
+from tamis.index.embedded.snapshot import AllowedRows, View
 from tamis.index.embedded.words import Mask
 from tamis.index.protocol import Concept, Vectors
 from tamis.text.words import CONCEPTS_VERSION, concepts
@@ -115,7 +115,10 @@ def open_terms(segment: Segment) -> Arrays | None:
 
 
 def _inside(numbers: Array, first: int, end: int) -> bool:
-    return not len(numbers) or bool(numbers.min() >= first and numbers.max() < end)
+    """Return True if no number leads outside a range."""
+    if not len(numbers):
+        return True
+    return bool(numbers.min() >= first and numbers.max() < end)
 
 
 def _frequencies(terms: Arrays, mask: Mask | None) -> Array:
@@ -162,15 +165,17 @@ class Vocabulary:
             known = places >= 0
             counts[places[known]] += _frequencies(terms, mask)[known]
         often = np.flatnonzero(counts >= floor)
+        scores = counts[often].astype(np.float64)
+        chosen, _ = words.best(often, scores, most)
         common = np.zeros(len(self), np.bool_)
-        common[words.best(often, counts[often].astype(np.float64), most)[0]] = True
+        common[chosen] = True
         return common
 
 
 def nearest_terms(
     view: View,
     query: Vectors,
-    rows: Rows,
+    rows: AllowedRows,
     depth: int,
     floor: int,
     most: int,
@@ -187,7 +192,8 @@ def nearest_terms(
     found = []
     for at in np.lexsort((numbers, -scores)).tolist():
         name = words.name_at(arrays, int(numbers[at]))
-        found.append(Concept(name.decode("utf-8", "surrogatepass"), float(scores[at])))
+        term = name.decode("utf-8", "surrogatepass")
+        found.append(Concept(term, float(scores[at])))
     return found
 
 
@@ -319,7 +325,9 @@ def sweep(directory: Path, name: str) -> None:
 def vocabulary_files(directory: Path) -> Iterator[Path]:
     home = _home(directory)
     if home.is_dir():
-        yield from (file for file in home.iterdir() if _OURS.fullmatch(file.name))
+        for file in home.iterdir():
+            if _OURS.fullmatch(file.name):
+                yield file
 
 
 def _home(directory: Path) -> Path:

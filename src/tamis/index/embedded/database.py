@@ -391,7 +391,8 @@ def as_written(
     tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
     found = {}
     for key, *row in select(connection, tables, "c.id", keys):
-        found[key] = (_document_of(row[:10]), _chunk_of(row[10:]))
+        document = _document_of(row[:10])
+        found[key] = (document, _chunk_of(row[10:]))
     return found
 
 
@@ -625,7 +626,8 @@ class Records:
         )
         found = []
         for row in select(self.connection, what, column, values):
-            found.append((_record(row[5:]), Link(*row[1:5]), row[0]))
+            name, *link = row[:5]
+            found.append((_record(row[5:]), Link(*link), name))
         return found
 
 
@@ -714,7 +716,8 @@ def sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
         connection.text_factory = str
     found = {}
     for key, own in rows.items():
-        found[key] = hashlib.blake2b(b"".join(sorted(own)), digest_size=16).digest()
+        joined = b"".join(sorted(own))
+        found[key] = hashlib.blake2b(joined, digest_size=16).digest()
     return found
 
 

@@ -201,13 +201,14 @@ class Segment:
         self, column: Literal["type", "language"], mask: Mask | None
     ) -> dict[str, int]:
         """Count the documents that have allowed rows of each type, or each language."""
-        pairs = np.stack((self.rows["document"], self.rows[column].astype(np.int32)))
+        codes = self.rows[column].astype(np.int32)
+        pairs = np.stack((self.rows["document"], codes))
         if mask is not None:
             pairs = pairs[:, mask]
-        _, codes = np.unique(pairs, axis=1)
-        counts = Counter(codes.tolist())
+        _, each_once = np.unique(pairs, axis=1)
+        counts = Counter(each_once.tolist())
         table = _TYPE_CODE if column == "type" else _LANGUAGE_CODE
-        return {name: counts[code] for name, code in table.items() if counts[code]}
+        return {name: counts[code] for name, code in table.items() if code in counts}
 
     def living(self) -> Mask | None:
         """Return the rows of documents that were not removed; None if all are."""

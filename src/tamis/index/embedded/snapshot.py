@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.errors import IndexDamaged
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.database import DocumentRecord, Records, texts_of
 from tamis.index.embedded.segment import Segment, dead_documents
-from tamis.index.embedded.words import Mask
+from tamis.index.embedded.words import Mask, Rows, Scores
 from tamis.index.links import EdgesOf, LinkCache, degrees, each_once, edges_of
 from tamis.index.protocol import (
     Allowed,
@@ -64,7 +63,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class AllowedRows:
     """The allowed rows of each segment (None: all), with caches of what was computed for them."""
 
     masks: tuple[Mask | None, ...]
@@ -182,7 +181,7 @@ class EmbeddedSnapshot(Records):
         known = 1.0
         if chunks:
             known = embedded / chunks
-        return Allowed(Rows(masks), chunks, documents, known)
+        return Allowed(AllowedRows(masks), chunks, documents, known)
 
     def _masked(self, allowed: Allowed) -> Iterator[tuple[Segment, Mask | None]]:
         """Pair each segment with its allowed rows."""
@@ -197,9 +196,7 @@ class EmbeddedSnapshot(Records):
                 found[document.path] = keys[rows].tolist()
         return found
 
-    def _rows_of(
-        self, document: DocumentRecord, allowed: Allowed
-    ) -> tuple[int, NDArray[np.int64]]:
+    def _rows_of(self, document: DocumentRecord, allowed: Allowed) -> tuple[int, Rows]:
         """Return the number of a document's segment, and its allowed rows there."""
         at = self._number[document.segment]
         starts = self.view.segments[at].starts
@@ -305,22 +302,23 @@ class EmbeddedSnapshot(Records):
         return found
 
     def coverage(
-        self,
-        terms: Sequence[str],
-        positions: Positions,
-        allowed: Allowed,
+        self, terms: Sequence[str], positions: Positions, allowed: Allowed
     ) -> Sequence[float]:
         places = self._places(positions)
         counts = [0] * len(terms)
         has = np.zeros((len(terms), len(places)), np.bool_)
         stored = [words.stored(term) for term in terms]
         for at, (segment, mask) in enumerate(self._masked(allowed)):
-            own = [number for number, (of, _) in enumerate(places) if of == at]
-            rows = np.array([places[number][1] for number in own], np.int64)
+            own = [number for number, place in enumerate(places) if place[0] == at]
+            rows = [places[number][1] for number in own]
             for number, term in enumerate(stored):
                 with_term, _ = words.postings(segment.words, term, mask)
                 counts[number] += len(with_term)
-                has[number, own] = _are_in(rows, with_term)
+                if len(with_term):
+                    # Whether each row is among the ascending ones.
+                    near = np.searchsorted(with_term, rows)
+                    near = np.minimum(near, len(with_term) - 1)
+                    has[number, own] = with_term[near] == rows
         rarities = [words.rarity(allowed.chunks, count) for count in counts]
         return words.coverage(has, rarities)
 
@@ -367,16 +365,6 @@ class EmbeddedSnapshot(Records):
         return found
 
 
-def _are_in(rows: NDArray[np.int64], ascending: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say of each row whether it is among the ascending ones."""
-    if not len(ascending):
-        return np.zeros(len(rows), np.bool_)
-    at = np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)
-    return np.asarray(ascending[at] == rows)
-
-
-def _hits(
-    segment: Segment, rows: NDArray[np.int64], scores: NDArray[np.float64]
-) -> list[Hit]:
+def _hits(segment: Segment, rows: Rows, scores: Scores) -> list[Hit]:
     keys = segment.rows["chunk"][rows].tolist()
-    return [Hit(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
+    return list(map(Hit, keys, scores.tolist()))

@@ -30,10 +30,12 @@ _SPARSE: Final = 0.35
 def encode(vectors: Vectors) -> Arrays:
     """Make the arrays of a vector file."""
     largest = np.abs(vectors).max(axis=1, initial=0.0)
-    scale = (np.where(largest > 0, largest, 1.0) / 127.0).astype(np.float32)
-    codes = np.rint(vectors / scale[:, np.newaxis]).astype(np.int8)
-    exact = scale.astype(np.float64)[:, np.newaxis]
-    residual = _lengths(vectors.astype(np.float64) - codes * exact)
+    largest[~(largest > 0)] = 1.0
+    scale = (largest / 127.0).astype(np.float32)
+    column = scale[:, np.newaxis]
+    codes = np.rint(vectors / column).astype(np.int8)
+    coded = codes * column.astype(np.float64)
+    residual = _lengths(vectors.astype(np.float64) - coded)
     return {
         "full": vectors,
         "codes": codes,

@@ -16,7 +16,7 @@ weights.
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -120,8 +120,10 @@ class Postings:
             folded = np.add.reduceat(weights, starts)
         term, row = np.divmod(pairs[starts], size)
         kept = folded > 0  # a field whose boost is 0 leaves no posting
-        weight = folded[kept] * (K1 + 1.0) / (folded[kept] + K1)
-        return pack([names[at] for at in order], term[kept], row[kept], weight)
+        folded = folded[kept]
+        weight = folded * (K1 + 1.0) / (folded + K1)
+        ordered = [names[at] for at in order]
+        return pack(ordered, term[kept], row[kept], weight)
 
 
 def pack(
@@ -165,32 +167,35 @@ def _run(ends: Array, at: int) -> tuple[int, int]:
 
 def merge(parts: Sequence[tuple[Arrays, Array]]) -> Arrays:
     """Merge the word arrays of segments, each with the new numbers of its rows (-1: dropped)."""
-    named = []
-    numbers: list[Array] = []
-    rows = []
-    weights = []
-    for arrays, renumber in parts:
-        new = renumber.astype(np.int32)[arrays["rows"]]
-        kept = np.flatnonzero(new >= 0)
-        places = np.searchsorted(arrays["ends"], kept, side="right")
-        used, within = np.unique(places, return_inverse=True)
-        block = arrays["names"].tobytes()
-        bounds = np.concatenate(([0], arrays["name_ends"]))
-        starts = bounds[used].tolist()
-        ends = bounds[used + 1].tolist()
-        named.append([block[at:end] for at, end in zip(starts, ends, strict=True)])
-        numbers.append(within.astype(np.int32))
-        rows.append(new[kept])
-        weights.append(arrays["weights"][kept])
-    names = sorted(set(chain.from_iterable(named)))
-    number = {name: at for at, name in enumerate(names)}
-    for part, own in enumerate(named):
-        own_numbers = np.array([number[name] for name in own], np.int32)
-        numbers[part] = own_numbers[numbers[part]]
-    term = np.concatenate(numbers)
-    row = np.concatenate(rows)
+    taken = [_taken(arrays, new_rows) for arrays, new_rows in parts]
+    names: set[bytes] = set()
+    for own, _, _, _ in taken:
+        names.update(own)
+    ordered = sorted(names)
+    number = {name: at for at, name in enumerate(ordered)}
+    terms = []
+    for own, places, _, _ in taken:
+        numbers = [number[name] for name in own]
+        terms.append(np.array(numbers, np.int32)[places])
+    term = np.concatenate(terms)
+    row = np.concatenate([rows for _, _, rows, _ in taken])
+    weight = np.concatenate([weights for _, _, _, weights in taken])
     order = np.lexsort((row, term))
-    return pack(names, term[order], row[order], np.concatenate(weights)[order])
+    return pack(ordered, term[order], row[order], weight[order])
+
+
+def _taken(arrays: Arrays, new_rows: Array) -> tuple[list[bytes], Array, Array, Array]:
+    """Take the part that a merge keeps: terms, and for each posting its term's place, row and weight."""
+    rows = new_rows.astype(np.int32)[arrays["rows"]]
+    kept = np.flatnonzero(rows >= 0)
+    places = np.searchsorted(arrays["ends"], kept, side="right")
+    used, within = np.unique(places, return_inverse=True)
+    block = arrays["names"].tobytes()
+    bounds = np.concatenate(([0], arrays["name_ends"]))
+    starts = bounds[used].tolist()
+    ends = bounds[used + 1].tolist()
+    names = [block[start:end] for start, end in zip(starts, ends, strict=True)]
+    return names, within.astype(np.int32), rows[kept], arrays["weights"][kept]
 
 
 def postings(arrays: Arrays, term: bytes, mask: Mask | None) -> tuple[Array, Array]:
@@ -218,7 +223,11 @@ def coverage(has: NDArray[np.bool_], rarities: Sequence[float]) -> list[float]:
     total = sum(rarities)
     if not total:
         return [0.0] * has.shape[1]
-    return [sum(np.compress(column, rarities).tolist()) / total for column in has.T]
+    shares = []
+    for column in has.T:
+        own = np.compress(column, rarities).tolist()
+        shares.append(sum(own) / total)
+    return shares
 
 
 def rank(

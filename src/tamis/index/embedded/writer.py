@@ -149,8 +149,8 @@ class Writer(Records):
         columns = "d.path, c.ordinal, d.title, c.header_path, c.content"
         tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
         rows = database.select(self.connection, tables, "d.path", paths)
-        for path, _, *texts in sorted(rows):
-            found.setdefault(path, []).append((texts[0], texts[1], texts[2]))
+        for path, _, title, headings, text in sorted(rows):
+            found.setdefault(path, []).append((title, headings, text))
         return found
 
     def embed(self, vectors_of: Mapping[str, Vectors]) -> None:
@@ -408,31 +408,33 @@ def merged_files(
     """
     for segment in segments:
         segment.check_sums()
+    # The new place of the document of each row, segment by segment; -1 for rows that stay behind.
     new_places = {}
     for segment in segments:
-        new_places[segment.record.id] = np.full(segment.record.documents, -1, np.int64)
+        new_places[segment.record.id] = np.full(segment.record.documents, -1)
     for place, document in enumerate(documents):
         new_places[document.segment][document.place] = place
-    # The new place of the document of each row, segment by segment; -1 for rows that stay behind.
     parts = []
     for segment in segments:
-        parts.append(new_places[segment.record.id][segment.rows["document"]])
+        own = new_places[segment.record.id]
+        parts.append(own[segment.rows["document"]])
     places = np.concatenate(parts)
     order = np.argsort(places, kind="stable")  # a document's rows keep their order
     order = order[places[order] >= 0]
     renumber = np.full(len(places), -1, np.int64)
     renumber[order] = np.arange(len(order))
-    new_rows = np.split(renumber, np.cumsum([len(part) for part in parts])[:-1])
+    ends = np.cumsum([len(part) for part in parts])
+    new_rows = np.split(renumber, ends[:-1])
 
     def joined(name: Literal["rows", "vectors"]) -> dict[str, Array]:
         owned = [getattr(segment, name) for segment in segments]
         files = {}
         for column, first in owned[0].items():
-            result = np.empty((len(order), *first.shape[1:]), first.dtype)
+            shape = (len(order), *first.shape[1:])
+            files[column] = np.empty(shape, first.dtype)
             for arrays, new in zip(owned, new_rows, strict=True):
                 kept = np.flatnonzero(new >= 0)
-                result[new[kept]] = arrays[column][kept]
-            files[column] = result
+                files[column][new[kept]] = arrays[column][kept]
         return files
 
     def merged(name: Literal["words", "code"]) -> Arrays:
