@@ -140,7 +140,12 @@ def plan_removal(client: Client, path: Path, name: str) -> Step:
     return Step("server", "removed", path, before, after)
 
 
-def plan_skill(client: Client, path: Path | None, *, remove: bool) -> Step:
+def plan_skill(
+    client: Client,
+    path: Path | None,
+    *,
+    remove: bool,
+) -> Step:
     """Plan to write our instructions for agents, or to remove them."""
     if path is None:
         raise UsageError(
@@ -165,13 +170,21 @@ def skill_text() -> str:
     return (files("tamis.clients") / "SKILL.md").read_text("utf-8")
 
 
-def entry_text(client: Client, name: str, entry: Mapping[str, Any]) -> str:
+def entry_text(
+    client: Client,
+    name: str,
+    entry: Mapping[str, Any],
+) -> str:
     """Return an entry as the text of a file that has nothing else in it."""
     text = edit_entry(Path(client.user), "", client.group, name, entry)
     return (text or "").removesuffix("\n")
 
 
-def look(machine: Machine, project: Path, name: str) -> list[Found]:
+def look(
+    machine: Machine,
+    project: Path,
+    name: str,
+) -> list[Found]:
     """Return the files of all clients, each with the state of our entry."""
     found = []
     for client in CLIENTS.values():
@@ -182,7 +195,11 @@ def look(machine: Machine, project: Path, name: str) -> list[Found]:
     return found
 
 
-def _entry_state(client: Client, path: Path, name: str) -> tuple[State, str]:
+def _entry_state(
+    client: Client,
+    path: Path,
+    name: str,
+) -> tuple[State, str]:
     try:
         text, entry = _read_entry(client, path, name)
     except (BadClientFile, StorageFault) as error:
@@ -199,7 +216,11 @@ def _entry_state(client: Client, path: Path, name: str) -> tuple[State, str]:
 # --- entries ------------------------------------------------------------------------------------
 
 
-def _read_entry(client: Client, path: Path, name: str) -> tuple[str | None, Any]:
+def _read_entry(
+    client: Client,
+    path: Path,
+    name: str,
+) -> tuple[str | None, Any]:
     """Return the text of a file and the entry of this name, None where there is none."""
     text = _read_text(path)
     if text is None:
@@ -223,7 +244,12 @@ def _is_ours(entry: object) -> bool:
     return all(isinstance(word, str) for word in rest)
 
 
-def _require_ours(path: Path, text: str | None, name: str, entry: object) -> None:
+def _require_ours(
+    path: Path,
+    text: str | None,
+    name: str,
+    entry: object,
+) -> None:
     if _is_ours(entry):
         return
     raise BadClientFile(
@@ -324,7 +350,11 @@ def edit_entry(
     return after
 
 
-def _edit_json(text: str, group: str, data: dict[str, Any]) -> str:
+def _edit_json(
+    text: str,
+    group: str,
+    data: dict[str, Any],
+) -> str:
     """Write the data with the indentation and line ends of the text it comes from."""
     if _without_comments(text) != text:
         raise ValueError("the comments would be lost")

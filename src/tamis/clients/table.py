@@ -70,13 +70,23 @@ class Client:
             return ("project", "user")
         return ("user",)
 
-    def file(self, scope: Scope, machine: Machine, project: Path) -> Path:
+    def file(
+        self,
+        scope: Scope,
+        machine: Machine,
+        project: Path,
+    ) -> Path:
         """Return the configuration file of a scope."""
         if scope == "project":
             return project / self.project
         return machine.find(self.user)
 
-    def skill_file(self, scope: Scope, machine: Machine, project: Path) -> Path | None:
+    def skill_file(
+        self,
+        scope: Scope,
+        machine: Machine,
+        project: Path,
+    ) -> Path | None:
         """Return the place of our skill, or None if the client reads no skills."""
         if not self.skills:
             return None

@@ -36,7 +36,8 @@ class Pattern:
 def parse_line(line: str) -> Pattern | None:
     """Return the pattern on a line; None for a blank line, a comment, and `!` or `/` alone."""
     # Git keeps patterns as C strings: a NUL ends one.
-    text = line.removesuffix("\n").removesuffix("\r").partition("\0")[0]
+    line = line.removesuffix("\n").removesuffix("\r")
+    text = line.split("\0")[0]
     # Git drops spaces (no tabs) from the end, up to the last escaped one.
     bare = text.rstrip(" ")
     backslashes = len(bare) - len(bare.rstrip("\\"))
@@ -57,7 +58,8 @@ def parse_line(line: str) -> Pattern | None:
 def parse_lines(text: str) -> Iterator[tuple[int, Pattern]]:
     """Yield the patterns of an ignore file with their line numbers, from 1."""
     # Not splitlines(): git knows one line end, and a name may hold the others.
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+    lines = text.removeprefix("\ufeff").split("\n")
+    for number, line in enumerate(lines, start=1):
         pattern = parse_line(line)
         if pattern is not None:
             yield number, pattern
@@ -112,7 +114,12 @@ class PatternList:
         folder, slash, name = path.rpartition("/")
         return self.decide_entry(folder + slash, name, is_dir)
 
-    def decide_entry(self, folder: str, name: str, is_dir: bool) -> int | None:
+    def decide_entry(
+        self,
+        folder: str,
+        name: str,
+        is_dir: bool,
+    ) -> int | None:
         """Decide on a name in a folder, which is empty or ends in a slash."""
         index = self._for_folders if is_dir else self._for_files
         if self.folds:
@@ -145,7 +152,12 @@ class PatternList:
 class _Glob:
     """A glob at its position, compiled when the first name gets that far."""
 
-    def __init__(self, position: int, text: str, folds: bool) -> None:
+    def __init__(
+        self,
+        position: int,
+        text: str,
+        folds: bool,
+    ) -> None:
         self.position = position
         self._text = text
         self._folds = folds
@@ -178,7 +190,11 @@ class _Index:
     match nothing.
     """
 
-    def __init__(self, patterns: Sequence[tuple[int, Pattern]], folds: bool) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[tuple[int, Pattern]],
+        folds: bool,
+    ) -> None:
         self._names: dict[str, int] = {}
         self._paths: dict[str, int] = {}
         # Last character -> length -> suffix -> position.
@@ -191,7 +207,13 @@ class _Index:
                 glob = folded(glob)
             self._add(position, glob, pattern.anchored, folds)
 
-    def _add(self, position: int, glob: str, anchored: bool, folds: bool) -> None:
+    def _add(
+        self,
+        position: int,
+        glob: str,
+        anchored: bool,
+        folds: bool,
+    ) -> None:
         names = self._paths if anchored else self._names
         globs = self._path_globs if anchored else self._name_globs
         suffix = glob.lstrip("*")
@@ -199,11 +221,12 @@ class _Index:
         if not SPECIAL.search(_ESCAPED.sub("", glob)):
             names.setdefault(_ESCAPED.sub(r"\1", glob), position)
         elif is_suffix and not anchored:
-            by_length = self._suffixes.setdefault(suffix[-1], {})
-            by_length.setdefault(len(suffix), {}).setdefault(suffix, position)
+            suffixes = self._suffixes.setdefault(suffix[-1], {})
+            suffixes.setdefault(len(suffix), {}).setdefault(suffix, position)
         else:
             start = literal_start(glob)
-            starts = globs.setdefault(start[:1], {}).setdefault(len(start), {})
+            by_length = globs.setdefault(start[:1], {})
+            starts = by_length.setdefault(len(start), {})
             starts.setdefault(start, []).append(_Glob(position, glob, folds))
 
     def last_match(self, folder: str, name: str) -> int:
@@ -309,7 +332,11 @@ def folded(glob: str) -> str:
 
 
 @lru_cache(maxsize=_SHARED)
-def regex_of(glob: str, *, folds: bool = False) -> re.Pattern[str] | None:
+def regex_of(
+    glob: str,
+    *,
+    folds: bool = False,
+) -> re.Pattern[str] | None:
     """Return the glob as a regular expression; None if it never matches: git ignores malformed ones."""
     if len(glob) > _LONGEST:
         return None
@@ -325,18 +352,24 @@ def regex_of(glob: str, *, folds: bool = False) -> re.Pattern[str] | None:
         tokens.append(expression)
     # What may cross slashes keeps runs of whole path segments apart.
     head, *rest = _CROSSING.split("".join(tokens))
+    crossings = rest[::2]
+    runs = rest[1::2]
     pieces = []
-    for crossing, run in zip(rest[::2], rest[1::2], strict=True):
+    for crossing, run in zip(crossings, runs, strict=True):
         if crossing == _FOLDERS:
             pieces.append("(?:[^/]*/)*?" + _segments(run))
         elif run:
             pieces.append("(?:[^/]*/)*?[^/]*" + _segments(run))
         else:
             pieces.append(".*")
-    return re.compile(re.escape(start) + _hold(_segments(head), pieces), re.DOTALL)
+    matched = _hold(_segments(head), pieces)
+    return re.compile(re.escape(start) + matched, re.DOTALL)
 
 
-def _expression(token: re.Match[str], folds: bool) -> str | None:
+def _expression(
+    token: re.Match[str],
+    folds: bool,
+) -> str | None:
     """Return the expression for a token, None if it is malformed."""
     match token.lastgroup:
         case "folders":
@@ -362,7 +395,8 @@ def _bracket(text: str, folds: bool) -> str | None:
     """
     members: set[int] = set()
     negated = text[1] in "!^"
-    for named, low, high in _PARTS.findall(text[1 + negated : -1]):
+    parts = text[1 + negated : -1]
+    for named, low, high in _PARTS.findall(parts):
         several: Iterable[int] = ()
         if named:
             several = _CLASSES.get(named[:-1], ())
@@ -371,20 +405,22 @@ def _bracket(text: str, folds: bool) -> str | None:
         if low:
             members.add(ord(low[-1]))
         if high:
-            several = range(ord(low[-1]), ord(high[-1]) + 1)
+            last = ord(high[-1])
+            several = range(ord(low[-1]), last + 1)
         members.update(several)
         if folds:
             members.update(byte + 32 for byte in _CAPITALS.intersection(several))
     if negated:
         members = set(range(256)) - members
     members.discard(ord("/"))
+    if not members:
+        return "(?!)"
     ranges = []
-    neighbours = groupby(enumerate(sorted(members)), key=lambda pair: pair[1] - pair[0])
-    for _, run in neighbours:
+    # Neighbours differ from their positions by the same number.
+    numbered = enumerate(sorted(members))
+    for _, run in groupby(numbered, key=lambda pair: pair[1] - pair[0]):
         values = [value for _, value in run]
         ranges.append(f"\\x{values[0]:02x}-\\x{values[-1]:02x}")
-    if not ranges:
-        return "(?!)"
     return f"[{''.join(ranges)}]"
 
 

@@ -36,9 +36,9 @@ class Repository:
     @property
     def ignores_case(self) -> bool:
         """True if git ignores the case of names here, as on the usual disks of macOS."""
-        config = read_text(os.path.join(self.common, "config"), within=None)
+        own = _settings_of(os.path.join(self.common, "config"))
         said = ""
-        for key, value in (*_users_settings(), *_settings(config.text or "")):
+        for key, value in (*_users_settings(), *own):
             if key == "core.ignorecase":
                 said = value
         return said.lower() in _TRUE
@@ -58,7 +58,8 @@ def find_repository(directory: str) -> Repository | None:
 
 def _pointer(path: str, label: str) -> str:
     """Return the path that a one-line file of git names; empty if it names none."""
-    line = (read_text(path, within=None).text or "").rstrip("\r\n")
+    content = read_text(path, within=None)
+    line = (content.text or "").rstrip("\r\n")
     if not line.startswith(label):
         return ""
     return line.removeprefix(label).strip()
@@ -127,17 +128,20 @@ def _unfolded(
     """Yield the settings of a file and of those that it includes; each takes one from the allowance."""
     if depth > _MOST_NESTED or next(allowance, None) is None:
         return
-    for key, value in _settings(read_text(path, within=None).text or ""):
+    folder = os.path.dirname(path)
+    for key, value in _settings_of(path):
         yield key, value
         if key == "include.path":
-            included = os.path.join(os.path.dirname(path), os.path.expanduser(value))
+            included = os.path.join(folder, os.path.expanduser(value))
             yield from _unfolded(included, depth + 1, allowance)
 
 
-def _settings(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings in the text of a configuration file."""
+def _settings_of(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the settings of one configuration file."""
+    content = read_text(path, within=None)
+    text = (content.text or "").removeprefix("\ufeff")
     section = ""
-    for line in text.removeprefix("\ufeff").replace("\\\n", "").splitlines():
+    for line in text.replace("\\\n", "").splitlines():
         if header := _SECTION.match(line):
             section = header[1].lower() + (header[2] or "")
             line = header[3]
@@ -177,7 +181,12 @@ class Content:
 _ABSENT: Final = Content()
 
 
-def read_text(path: str, within: str | None, *, follow: bool = True) -> Content:
+def read_text(
+    path: str,
+    within: str | None,
+    *,
+    follow: bool = True,
+) -> Content:
     """Read a small text file; `within` is the real folder that a link must not lead out of."""
     if not os.path.lexists(path):  # as in most folders: not worth resolving links
         return _ABSENT

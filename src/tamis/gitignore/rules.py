@@ -198,7 +198,8 @@ class Rules:
             shown = f"{self._inner}{name}"
             sources.append(_read_source(path, self._root, layer, base, shown))
         tables = list(self._tables)
-        for start in sorted({source.base for source in sources if source.lines}):
+        bases = {source.base for source in sources if source.lines}
+        for start in sorted(bases):
             of_folder = [source for source in sources if source.base == start]
             tables.append(_table(of_folder, self._folds))
         warnings = list(self.warnings)
@@ -241,15 +242,16 @@ def explain(root: Path, options: IgnoreOptions, path: str) -> Verdict:
     if not names:
         return _UNDECIDED
     target = os.path.join(root, *names)
-    # As in git, a link to a folder is none.
-    is_folder = os.path.isdir(target) and not os.path.islink(target)
+    is_folder = path.endswith(("/", os.sep))
+    if os.path.isdir(target) and not os.path.islink(target):  # as git sees folders
+        is_folder = True
     rules = open_rules(root, options)
     for name in names[:-1]:
         verdict = rules.verdict(name, is_dir=True)
         if verdict.ignored:
             return verdict
         rules = rules.enter(name)
-    return rules.verdict(names[-1], is_folder or path.endswith(("/", os.sep)))
+    return rules.verdict(names[-1], is_folder)
 
 
 def _names_below(root: Path, path: str) -> list[str]:
@@ -260,7 +262,8 @@ def _names_below(root: Path, path: str) -> list[str]:
     target = os.path.normpath(os.path.join(top, path))
     folder, name = os.path.split(target)
     real_target = os.path.join(os.path.realpath(folder), name)
-    for base, below in ((top, target), (os.path.realpath(root), real_target)):
+    pairs = ((top, target), (os.path.realpath(root), real_target))
+    for base, below in pairs:
         if below != base and is_inside(below, base):
             return _posix(os.path.relpath(below, base)).split("/")
     return []
@@ -306,7 +309,12 @@ def _fixed_sources(options: IgnoreOptions, base: int) -> Iterator[_Source]:
 
 
 @lru_cache(maxsize=64)  # the same few whenever the same root is opened
-def _fixed(layer: Layer, base: int, name: str, texts: tuple[str, ...]) -> _Source:
+def _fixed(
+    layer: Layer,
+    base: int,
+    name: str,
+    texts: tuple[str, ...],
+) -> _Source:
     lines = []
     warnings = []
     for number, text in enumerate(texts, start=1):

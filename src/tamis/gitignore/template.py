@@ -58,15 +58,22 @@ KINDS: Final = tuple(_GROUPS)
 
 
 def template(kind: str, name: str, *, has_gitignore: bool) -> str:
-    """The text of a template; `.gitignore` is included where there is one."""
-    include = [":include:.gitignore\n"] if has_gitignore else []
-    groups = (
-        "\n".join((f"# {title}", *patterns, "")) for title, patterns in _GROUPS[kind]
-    )
-    return "\n".join((_HEAD.format(name=name), *include, *groups))
+    """Return the text of a template; it includes `.gitignore` if there is one."""
+    parts = [_HEAD.format(name=name)]
+    if has_gitignore:
+        parts.append(":include:.gitignore\n")
+    for title, patterns in _GROUPS[kind]:
+        parts.append("\n".join((f"# {title}", *patterns, "")))
+    return "\n".join(parts)
 
 
-def write_template(root: Path, kind: str, name: str, *, replace: bool) -> Path:
+def write_template(
+    root: Path,
+    kind: str,
+    name: str,
+    *,
+    replace: bool,
+) -> Path:
     """Write the ignore file of a root; one that is there is kept unless it may be replaced."""
     target = root / name
     if target.exists() and not replace:

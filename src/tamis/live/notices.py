@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from tamis.gitignore.repository import is_inside
 from tamis.gitignore.rules import Rules
 
 Paths = frozenset[str]
@@ -40,7 +41,11 @@ class NoNotices(Exception):
 class Notices:
     """Notices about some folders until `close`. `hear` gets absolute paths, in another thread."""
 
-    def __init__(self, folders: Sequence[str], hear: Callable[[Paths], None]) -> None:
+    def __init__(
+        self,
+        folders: Sequence[str],
+        hear: Callable[[Paths], None],
+    ) -> None:
         """Start to listen.
 
         Raises FileNotFoundError for a folder that is gone, PermissionError for one that may not
@@ -158,7 +163,7 @@ class Signs:
     def _matters(self, path: str) -> bool:
         if path in self._known or path == self._root:
             return True
-        if _is_below(path, self._index) or not _is_below(path, self._root):
+        if is_inside(path, self._index) or not is_inside(path, self._root):
             return False
         folder, name = os.path.split(path)
         rules = self._rules(folder)
@@ -185,7 +190,3 @@ class Signs:
                     rules = rules.enter(name)
             self._folders[folder] = rules
         return self._folders[folder]
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))

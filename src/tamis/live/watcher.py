@@ -278,7 +278,12 @@ class Watcher:
         if before is not None:
             before.close()
 
-    def _tell(self, state: State, message: str, hint: str = "") -> None:
+    def _tell(
+        self,
+        state: State,
+        message: str,
+        hint: str = "",
+    ) -> None:
         said = Said(state, message, hint)
         if said != self._said:
             self._said = said

@@ -148,7 +148,12 @@ class LoadedModels:
                 self._embedders[name] = load_embedder(name, threads)
             return self._embedders[name]
 
-    def embedder(self, name: str, *, afresh: bool = False) -> Embedder | None:
+    def embedder(
+        self,
+        name: str,
+        *,
+        afresh: bool = False,
+    ) -> Embedder | None:
         """Return the model behind the cache of vectors, unless it is as fast as the cache.
 
         With `afresh` the cache is written and not read, because it may hold wrong vectors.

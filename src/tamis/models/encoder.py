@@ -105,7 +105,10 @@ def _forward_bge(session: Any, ids: Array) -> Vectors:
     return vector
 
 
-def open_session(graph: bytes, weights: Mapping[str, Array] | None = None) -> Any:
+def open_session(
+    graph: bytes,
+    weights: Mapping[str, Array] | None = None,
+) -> Any:
     """Open a single-threaded session over a graph, with weights for the names it declares."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -138,7 +141,12 @@ def stop_sign() -> Any:
     return onnxruntime.RunOptions()
 
 
-def carried_file(package: str, path: str, sha256: str, hint: str = _INSTALL) -> bytes:
+def carried_file(
+    package: str,
+    path: str,
+    sha256: str,
+    hint: str = _INSTALL,
+) -> bytes:
     """Read a model file of an installed package; raise ModelFault unless its hash is known."""
     try:
         file = Path(str(distribution(package).locate_file(path)))

@@ -95,7 +95,11 @@ class CrossEncoder:
             worker.result()
         return scores
 
-    def windows(self, query: str, passages: Sequence[str]) -> Iterator[Window]:
+    def windows(
+        self,
+        query: str,
+        passages: Sequence[str],
+    ) -> Iterator[Window]:
         """Yield the windows of all passages, in order."""
         encode = self.tokenizer.encode
         read = query[:_QUESTION_READ]
@@ -114,7 +118,12 @@ class CrossEncoder:
                 ids = np.array([pair.ids], np.int64)
                 yield number, ids, np.array([pair.type_ids], np.int64)
 
-    def forward(self, ids: Array, types: Array, stop: Any = None) -> float | None:
+    def forward(
+        self,
+        ids: Array,
+        types: Array,
+        stop: Any = None,
+    ) -> float | None:
         """Return the score of one window, or None if it was stopped. NaN becomes -inf."""
         feeds = {
             "input_ids": ids,
@@ -231,7 +240,10 @@ def load_reranker(
     return model
 
 
-def _read_model(name: str, root: Path | None) -> tuple[bytes, bytes]:
+def _read_model(
+    name: str,
+    root: Path | None,
+) -> tuple[bytes, bytes]:
     """Return the graph and the tokenizer of a reranker."""
     if name == DEFAULT_RERANKER:
         path = f"{_FOLDER}/model.onnx"
@@ -269,7 +281,10 @@ def model_files(folder: Path) -> tuple[Path, Path]:
     )
 
 
-def cached_files(name: str, environment: Mapping[str, str]) -> tuple[Path, Path]:
+def cached_files(
+    name: str,
+    environment: Mapping[str, str],
+) -> tuple[Path, Path]:
     """Find a model in the Hugging Face cache: its main revision, or any that has the files."""
     home = environment.get("HF_HOME")
     if not home:

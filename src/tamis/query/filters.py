@@ -346,7 +346,10 @@ def none_of(term: Filter) -> Filter:
     return Not(term)
 
 
-def _flatten(terms: Iterable[Filter], kind: type[And] | type[Or]) -> tuple[Filter, ...]:
+def _flatten(
+    terms: Iterable[Filter],
+    kind: type[And] | type[Or],
+) -> tuple[Filter, ...]:
     flat: dict[Filter, None] = {}
     for term in terms:
         if isinstance(term, kind):
@@ -356,7 +359,12 @@ def _flatten(terms: Iterable[Filter], kind: type[And] | type[Or]) -> tuple[Filte
     return tuple(flat)
 
 
-def allows(filter: Filter, facts: Facts, chunk_type: str, language: str | None) -> bool:
+def allows(
+    filter: Filter,
+    facts: Facts,
+    chunk_type: str,
+    language: str | None,
+) -> bool:
     """Return True if the filter allows a passage. Engines compute the same for all at once."""
     match filter:
         case And(terms):

@@ -61,7 +61,10 @@ class Names:
     resolve: Callable[[str], str] = str  # an absolute path without its symbolic links
 
 
-def parse_query(text: str, names: Names) -> tuple[str, f.Filter]:
+def parse_query(
+    text: str,
+    names: Names,
+) -> tuple[str, f.Filter]:
     """Split a query into the words to look for and the filter."""
     # After a quote that is never closed none is: a scan to the end for each of them would be
     # quadratic. A parenthesis takes their place there, since it may be in a piece and in no list.
@@ -190,7 +193,11 @@ class _Reader:
         )
 
 
-def atom(key: str, values: tuple[str, ...], names: Names) -> f.Filter:
+def atom(
+    key: str,
+    values: tuple[str, ...],
+    names: Names,
+) -> f.Filter:
     """Return the term for a key and its values; only `path` and `file` take more than one."""
     if key == "path":
         return path_atom(values)
@@ -303,7 +310,11 @@ def _below_root(path: str, names: Names) -> str | None:
     return None
 
 
-def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:
+def _one_of(
+    what: str,
+    value: str,
+    allowed: tuple[str, ...],
+) -> str:
     if value not in allowed:
         raise BadFilter(f"there is no {what} {value!r}", hint=_nearest(value, allowed))
     return value
