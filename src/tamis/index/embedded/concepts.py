@@ -17,7 +17,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -78,21 +78,17 @@ def _write(file: Path, partial: Path, arrays: Arrays) -> None:
 
 
 def _collected(texts: Iterable[tuple[int, str]]) -> Arrays:
-    """Make the arrays of a segment's terms from the texts of its rows."""
-    numbers: dict[str, int] = {}
-    term, row = array("q"), array("q")
-    for at, text in texts:
-        own = [numbers.setdefault(name, len(numbers)) for name in concepts(text)]
-        term.extend(own)
-        row.extend(repeat(at, len(own)))
-    names = sorted(numbers)
-    place = np.empty(len(names), np.int64)
-    place[[numbers[name] for name in names]] = np.arange(len(names))
-    terms = place[np.array(term, np.int64)]
-    rows = np.array(row, np.int64)
-    order = np.lexsort((rows, terms))
+    """Make the arrays of a segment's terms from the texts of its rows, which ascend."""
+    rows_of: dict[str, array[int]] = {}
+    for row, text in texts:
+        for name in concepts(text):
+            rows_of.setdefault(name, array("q")).append(row)
+    names = sorted(rows_of)
+    counts = [len(rows_of[name]) for name in names]
+    term = np.repeat(np.arange(len(names)), counts)
+    rows = np.array(list(chain.from_iterable(rows_of[name] for name in names)))
     stored = [words.stored(name) for name in names]
-    arrays = words.pack(stored, terms[order], rows[order], np.empty(0))
+    arrays = words.pack(stored, term, rows, np.empty(0))
     del arrays["weights"]
     arrays["version"] = np.array([CONCEPTS_VERSION])
     return arrays

@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -166,7 +166,7 @@ class EmbeddedSnapshot(Records):
         for document in self.documents_at(paths):
             at, rows = self._rows_of(document, allowed)
             masks[at][rows] = True
-        return replace(self._counted(tuple(masks)), late=allowed.late)
+        return self._counted(tuple(masks))
 
     def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
         """Count the passages and documents of allowed rows."""

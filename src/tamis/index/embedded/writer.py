@@ -111,8 +111,7 @@ class Writer(Records):
         reached("put.written")
         with self._generation(pending=pending):
             self._mark_dead(database.remove_documents(self.connection, paths))
-            dimension = ordered[0].vectors.shape[1]
-            segment = self._register(folder, files, len(ordered), dimension)
+            segment = self._register(folder, files, len(ordered))
             for place, prepared in enumerate(ordered):
                 database.add_document(self.connection, prepared, segment, place, key)
                 key += len(prepared.document.chunks)
@@ -168,7 +167,7 @@ class Writer(Records):
         reached("embed.written")
         with self._generation():
             self._mark_dead(documents)
-            self._move(folder, files, documents, together.shape[1])
+            self._move(folder, files, documents)
         self._merge(_MOST_SEGMENTS)
 
     def remove(self, paths: Paths) -> None:
@@ -247,10 +246,10 @@ class Writer(Records):
                 database.set_dead(self.connection, record.id, pack_dead(dead))
 
     def _register(
-        self, folder: str, files: Mapping[str, Any], documents: int, dimension: int
+        self, folder: str, files: Mapping[str, Arrays], documents: int
     ) -> int:
         """Add a segment to the list; return its key."""
-        rows = len(files["rows"]["chunk"])
+        rows, dimension = files["vectors"]["full"].shape
         none_dead = pack_dead(np.zeros(documents, np.bool_))
         made = self.connection.execute(
             "INSERT INTO segments (folder, rows, documents, dead, dimension) VALUES (?, ?, ?, ?, ?)",
@@ -261,16 +260,14 @@ class Writer(Records):
     def _move(
         self,
         folder: str,
-        files: Mapping[str, Any],
+        files: Mapping[str, Arrays],
         documents: Sequence[DocumentRecord],
-        dimension: int,
     ) -> None:
         """Register a segment that holds the rows of documents, in this order."""
-        segment = self._register(folder, files, len(documents), dimension)
-        self.connection.executemany(
-            "UPDATE documents SET segment = ?, place = ? WHERE id = ?",
-            [(segment, place, each.id) for place, each in enumerate(documents)],
-        )
+        segment = self._register(folder, files, len(documents))
+        moved = [(segment, place, each.id) for place, each in enumerate(documents)]
+        update = "UPDATE documents SET segment = ?, place = ? WHERE id = ?"
+        self.connection.executemany(update, moved)
 
     def _merge(self, most: int) -> None:
         """Merge segments until there are few. Rows with and without vectors stay apart."""
@@ -280,9 +277,9 @@ class Writer(Records):
             costs = {each.id: merging_cost(self.directory, each) for each in alike}
             chosen = segments_to_merge(alike, most, costs, self.memory)
             if chosen:
-                self._merge_all(chosen, dimension)
+                self._merge_all(chosen)
 
-    def _merge_all(self, chosen: Sequence[SegmentRecord], dimension: int) -> None:
+    def _merge_all(self, chosen: Sequence[SegmentRecord]) -> None:
         keys = [record.id for record in chosen]
         documents = sorted(database.documents(self.connection, "d.segment", keys))
         segments = [Segment(self.directory, record) for record in chosen]
@@ -294,7 +291,7 @@ class Writer(Records):
         with self._generation():
             database.drop_segments(self.connection, keys)
             if documents:
-                self._move(folder, files, documents, dimension)
+                self._move(folder, files, documents)
         self._obsolete += [record.folder for record in chosen]
         reached("merge.committed")
         if not self.connection.in_transaction:
