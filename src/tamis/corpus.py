@@ -304,7 +304,7 @@ class Corpus:
         index = self._reader
         if self.capabilities.any_root_may_search and not take_over:
             index.check_owner(self.root, index.stored_facts())
-        settings = with_model(self.settings, index.stored_facts)
+        settings = with_model(self.settings, index.stored_facts())
         is_unknown = self.exists() and not settings.model.name
         load = self._models.embedder
         done = None

@@ -179,7 +179,7 @@ def test_a_healthy_index_has_no_finding(corpus, full):
     assert (
         len({finding.check for finding in health.findings})
         == len(health.findings)
-        == 18
+        == 15
     )
 
 
@@ -461,34 +461,34 @@ DAMAGE: dict[str, tuple[Damage, str, str]] = {
         "segments", "fault",
     ),
     "a document without a passage": (
-        lambda c: sql(c, "DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)"), "rows", "fault"
+        lambda c: sql(c, "DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)"), "segments", "fault"
     ),
     "a passage too many": (
         lambda c: sql(c, "INSERT INTO chunks SELECT id + 1, document, ordinal + 1, type, language,"
                          " start_line, end_line, header_path, content, text_hash, names, parent FROM chunks"
-                         " WHERE id = (SELECT max(id) FROM chunks)"), "rows", "fault",
+                         " WHERE id = (SELECT max(id) FROM chunks)"), "segments", "fault",
     ),
     "passages out of order": (
-        stored("chunks", "ordinal = ordinal + 1"), "rows", "fault"
+        stored("chunks", "ordinal = ordinal + 1"), "texts", "fault"
     ),
     "a wrong count": (
-        lambda c: sql(c, "UPDATE documents SET chunks = 99 WHERE path = 'docs/zebra.md'"), "rows", "fault"
+        lambda c: sql(c, "UPDATE documents SET chunks = 99 WHERE path = 'docs/zebra.md'"), "texts", "fault"
     ),
     "a section that is gone": (
-        lambda c: sql(c, f"DELETE FROM parents {ZEBRA}"), "rows", "fault"
+        lambda c: sql(c, f"DELETE FROM parents {ZEBRA}"), "texts", "fault"
     ),
     "a document in the wrong place": (
-        lambda c: sql(c, "UPDATE documents SET place = 99 WHERE path = 'notes.txt'"), "rows", "fault"
+        lambda c: sql(c, "UPDATE documents SET place = 99 WHERE path = 'notes.txt'"), "segments", "fault"
     ),
     "two documents in one place": (
         lambda c: sql(c, "UPDATE documents SET place = (SELECT place FROM documents WHERE id = d.id) FROM"
                          " (SELECT min(id) AS id, segment FROM documents GROUP BY segment"
-                         "  HAVING count(*) > 1) d WHERE documents.segment = d.segment"), "rows", "fault",
+                         "  HAVING count(*) > 1) d WHERE documents.segment = d.segment"), "segments", "fault",
     ),
-    "documents that are marked dead": (set_dead(255), "rows", "fault"),
-    "keys in another order": (shuffle_keys, "rows", "fault"),
-    "rows of another type": (change_types, "rows", "fault"),
-    "a document that was removed and not marked": (remove_document, "rows", "fault"),
+    "documents that are marked dead": (set_dead(255), "segments", "fault"),
+    "keys in another order": (shuffle_keys, "segments", "fault"),
+    "rows of another type": (change_types, "segments", "fault"),
+    "a document that was removed and not marked": (remove_document, "segments", "fault"),
     "a document in a segment that is gone": (
         lambda c: sql(c, "DELETE FROM segments WHERE id = (SELECT max(id) FROM segments)"), "orphans", "fault"
     ),
@@ -511,7 +511,7 @@ DAMAGE: dict[str, tuple[Damage, str, str]] = {
     "a database that was never completed": (leave_behind("index.db.partial"), "orphans", "warning"),
     "a rebuild that was never completed": (leave_behind("anew/index.db"), "orphans", "warning"),
     "terms that were never completed": (
-        lambda c: (segment(c) / ("partial-" + "f" * 32)).write_text("left over"), "orphans", "warning"
+        lambda c: (segment(c) / ("partial-" + "f" * 32)).write_text("left over"), "concepts", "warning"
     ),
     "a text that was changed": (stored("chunks", "content = replace(content, 'a', 'e')"), "texts", "fault"),
     "a text that is none": (stored("chunks", "content = CAST(x'61ff62' AS TEXT)"), "texts", "fault"),
@@ -525,17 +525,17 @@ DAMAGE: dict[str, tuple[Damage, str, str]] = {
         lambda c: sql(c, "UPDATE documents SET title = CAST(x'61ff62' AS TEXT)"), "texts", "fault"
     ),
     "a number for a list": (lambda c: sql(c, "UPDATE documents SET tags = 7"), "texts", "fault"),
-    "a vector with NaN": (poison(np.nan), "vectors", "fault"),
-    "a vector with infinity": (poison(np.inf), "vectors", "fault"),
-    "a vector that is too long": (poison(2.0), "vectors", "fault"),
-    "vectors without their codes": (swap_full_vectors, "vectors", "fault"),
-    "vectors that are all alike": (make_all_alike, "vectors", "fault"),
+    "a vector with NaN": (poison(np.nan), "lanes", "fault"),
+    "a vector with infinity": (poison(np.inf), "lanes", "fault"),
+    "a vector that is too long": (poison(2.0), "lanes", "fault"),
+    "vectors without their codes": (swap_full_vectors, "lanes", "fault"),
+    "vectors that are all alike": (make_all_alike, "model", "fault"),
     "vectors of other texts": (swap_vectors, "model", "fault"),
-    "weights of words": (change_weight("words"), "postings", "fault"),
-    "weights of code": (change_weight("code"), "postings", "fault"),
-    "a term by another name": (rename_term, "postings", "fault"),
+    "weights of words": (change_weight("words"), "lanes", "fault"),
+    "weights of code": (change_weight("code"), "lanes", "fault"),
+    "a term by another name": (rename_term, "lanes", "fault"),
     "a title": (
-        resummed("UPDATE documents SET title = 'other' WHERE path = 'notes.txt'"), "postings", "fault"
+        resummed("UPDATE documents SET title = 'other' WHERE path = 'notes.txt'"), "lanes", "fault"
     ),
     "a name of a document": (
         resummed("UPDATE names SET name = 'nonsense' WHERE name = 'zebra'"), "links", "fault"
@@ -547,7 +547,7 @@ DAMAGE: dict[str, tuple[Damage, str, str]] = {
         resummed("UPDATE links SET ordinal = 99 WHERE name = 'zebra'"), "links", "fault"
     ),
     "a document of another recipe": (
-        resummed("UPDATE documents SET recipe = 'old' WHERE path = 'notes.txt'"), "recipe", "warning"
+        resummed("UPDATE documents SET recipe = 'old' WHERE path = 'notes.txt'"), "pending", "warning"
     ),
     "files that were not indexed": (lambda c: sql(c, "UPDATE facts SET value = 3 WHERE name = 'pending'"),
                                     "pending", "warning"),
@@ -663,7 +663,7 @@ def test_a_corrupted_page(corpus, made):
         health = again.check()
         assert problems(health) == [("database", "fault")]
         skipped = {each.check for each in health.findings if each.severity == "skipped"}
-        assert {"segments", "rows", "vectors", "postings", "root", "model"} <= skipped
+        assert {"segments", "texts", "lanes", "root", "model"} <= skipped
         assert again.repair().repaired == ("made the index anew, with hashing",)
         assert answers(again) == made.answers
         assert not (corpus.directory / "anew").exists()
@@ -766,7 +766,7 @@ def test_another_root(corpus, tmp_path):
     with Corpus(aside, tmp_path / "index", corpus.settings) as again:
         sql(again, "DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)")
         health = again.repair()
-        assert set(problems(health)) == {("rows", "fault"), ("root", "fault")}
+        assert set(problems(health)) == {("segments", "fault"), ("root", "fault")}
         assert health.repaired == (), "it is somebody else's"
 
 
@@ -802,7 +802,7 @@ def test_things_of_others_in_the_folder(corpus):
     write_files(corpus.directory, {"mine.txt": "keep"})
     sql(corpus, "DELETE FROM chunks WHERE id = (SELECT max(id) FROM chunks)")
     health = corpus.repair()
-    assert set(problems(health)) == {("folder", "fault"), ("rows", "fault")}
+    assert set(problems(health)) == {("folder", "fault"), ("segments", "fault")}
     assert health.repaired == ()
     assert (corpus.directory / "mine.txt").read_text() == "keep"
 
@@ -915,7 +915,7 @@ def test_a_repair_waits_for_the_lock_and_says_so(corpus):
         Corpus(corpus.root, corpus.directory, hurried) as again,
     ):
         health = again.repair()
-        assert problems(health) == [("rows", "fault"), ("repair", "fault")]
+        assert problems(health) == [("segments", "fault"), ("repair", "fault")]
         assert f"process {process.pid}" in health.findings[-1].what
 
 
@@ -1069,7 +1069,7 @@ def test_settings_that_cannot_be_read(tmp_path, run, monkeypatch, text):
             "settings"
         ]
         skipped = {each["check"] for each in found if each["severity"] == "skipped"}
-        assert skipped == {"postings", "links", "recipe", "model", "files"}
+        assert skipped == {"lanes", "links", "model", "files"}
 
 
 def test_the_folder_of_another(tmp_path, run):

@@ -6,37 +6,34 @@ that cannot be read is replaced by an index that was built in another folder fir
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from tamis.configuration import DEFAULT_MODEL
-from tamis.errors import (
-    StorageFault,
-    TamisError,
-    storage_faults,
-)
+from tamis.errors import StorageFault, TamisError, storage_faults
 from tamis.failpoints import reached
 from tamis.index.build import build, waiting_for
-from tamis.index.doctor.checks import Health, check, is_spoiled
+from tamis.index.doctor.checks import Health, check, unusable_terms
 from tamis.index.embedded import concepts, database
 from tamis.index.embedded.arrays import sync_folder
-from tamis.index.embedded.folder import ASIDE, make_folder, write_ignore_file
+from tamis.index.embedded.folder import (
+    ASIDE,
+    clear_up,
+    make_folder,
+    write_ignore_file,
+)
 from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
-from tamis.index.embedded.segment import dead_documents, file_of, pack_dead, sweep
+from tamis.index.embedded.segment import dead_documents, pack_dead, sweep
 from tamis.index.vocabulary import make_if_used
 from tamis.model import INDEX_FOLDER, Finding, Repair
 from tamis.models.embedders import LoadedModels
 from tamis.progress import Progress
 from tamis.settings import Settings
-
-Waiting = Callable[[str], None]
 
 _PRIVATE: Final = 0o700
 
@@ -49,19 +46,18 @@ def repaired(
     progress: Progress,
 ) -> Health:
     """Check the index, repair what can be repaired, and check it again."""
-
-    def examine() -> Health:
-        return check(root, directory, settings, models.embedder_itself, full=True)
-
+    load = models.embedder_itself
+    examine = partial(check, root, directory, settings, load, full=True)
     before = examine()
     if not before.repairs:
         return before
-    done: list[str] = []
+    done: list[str] = []  # a later fault does not undo earlier steps
     faults: list[Finding] = []
-    steps = _repair(root, directory, settings, models, progress, before.repairs)
     try:
-        for step in steps:
-            done.append(step)  # one by one: a later fault does not undo earlier steps
+        for step in _repair(
+            root, directory, settings, models, progress, before.repairs
+        ):
+            done.append(step)
     except TamisError as error:
         faults.append(Finding("repair", "fault", error.message, error.hint))
     after = examine()
@@ -78,110 +74,80 @@ def _repair(
 ) -> Iterator[str]:
     """Do the repairs, and yield what was done."""
     kinds = {repair.kind for repair in repairs}
-    timeout, waiting = settings.index.lock_timeout, waiting_for(progress)
     if "protect" in kinds:
         if directory.name == INDEX_FOLDER:
             directory.chmod(_PRIVATE)
         if not (directory / ".gitignore").exists():
             write_ignore_file(directory)
         yield "made the folder of the index private"
+    if kinds == {"protect"}:
+        return
+    make_folder(directory)
+    lock = writer_lock(directory, settings.index.lock_timeout, waiting_for(progress))
     if "rebuild" in kinds:
         progress.note(
             "the index is made anew from your files; the old one stays until that is whole"
         )
-        with _replacing(directory, timeout, waiting) as aside:
-            chosen = with_model(settings, partial(database.facts_of, directory))
-            build(root, Reader(aside), chosen, models.embedder, progress)
-        make_if_used(directory, settings, models.embedder, progress)
-        yield f"made the index anew, with {chosen.model.name or DEFAULT_MODEL}"
-        return
-    if kinds & {"rewrite", "reembed", "sweep"}:
-        lost = _take_out(directory, timeout, waiting, repairs)
-        if lost:
-            yield f"took out {lost} damaged documents"
-        else:
-            yield "removed what belonged to nobody"
-    if kinds - {"protect"}:
-        load = models.embedder
-        if "reembed" in kinds:
-            load = partial(models.embedder, afresh=True)
-        done = build(root, Reader(directory), settings, load, progress)
-        make_if_used(directory, settings, models.embedder, progress)
-        yield f"brought the index up to date: {done.indexed} documents written"
+        settings = with_model(settings, database.facts_of(directory))
+        with lock, _replacing(directory) as aside:
+            build(root, Reader(aside), settings, models.embedder, progress)
+        done = f"made the index anew, with {settings.model.name or DEFAULT_MODEL}"
+    else:
+        if kinds & {"rewrite", "reembed", "sweep"}:
+            with lock:
+                yield _take_out(directory, repairs)
+        # Vectors that the model does not give may be in the cache as well.
+        load = partial(models.embedder, afresh="reembed" in kinds)
+        report = build(root, Reader(directory), settings, load, progress)
+        done = f"brought the index up to date: {report.indexed} documents written"
+    make_if_used(directory, settings, models.embedder, progress)
+    yield done
 
 
-def _take_out(
-    directory: Path, timeout: float, waiting: Waiting, repairs: Sequence[Repair]
-) -> int:
-    """Remove damaged documents and leftovers; return how many documents will be written again."""
-    named = sorted(frozenset().union(*(repair.documents for repair in repairs)))
-    held = sorted(frozenset().union(*(repair.segments for repair in repairs)))
-    make_folder(directory)
+def _take_out(directory: Path, repairs: Sequence[Repair]) -> str:
+    """Remove damaged documents and segments, and what belongs to nobody."""
+    named: set[str] = set()
+    held: set[int] = set()
+    for repair in repairs:
+        named |= repair.documents
+        held |= repair.segments
     with (
-        writer_lock(directory, timeout, waiting),
         database.database_faults(directory),
         storage_faults(directory),
         closing(database.open_writer(directory)) as connection,
     ):
         with database.transaction(connection):
-            damaged = database.documents(connection, "d.path", named)
-            damaged += database.documents(connection, "d.segment", held)
-            lost = sorted({document.path for document in damaged})
-            database.remove_documents(connection, lost)
-            database.drop_segments(connection, held)
+            for document in database.documents(connection, "d.segment", list(held)):
+                named.add(document.path)
+            lost = database.remove_documents(connection, sorted(named))
+            database.drop_segments(connection, list(held))
             database.remove_orphans(connection)
-            _mark_dead(connection)
+            records = database.segments(connection)
+            for record in records:
+                dead = dead_documents(record)
+                dead[[each.place for each in lost if each.segment == record.id]] = True
+                database.set_dead(connection, record.id, pack_dead(dead))
             facts = {"generation": database.generation(connection) + 1}
             if lost:
                 facts["pending"] = len(lost)
             database.set_facts(connection, facts)
         reached("mend.committed")
-        _remove_leftovers(directory, connection)
-    return len(lost)
-
-
-def _mark_dead(connection: database.Connection) -> None:
-    """Mark every place without a document as dead. Dead places stay dead, for open readers."""
-    for record in database.segments(connection):
-        dead = np.ones(record.documents, np.bool_)
-        for document in database.documents(connection, "d.segment", [record.id]):
-            if 0 <= document.place < len(dead):
-                dead[document.place] = False
-        if len(record.dead) == -(-record.documents // 8):
-            dead |= dead_documents(record)
-        else:  # the record is damaged
-            dead[:] = True
-        database.set_dead(connection, record.id, pack_dead(dead))
-
-
-def _remove_leftovers(directory: Path, connection: database.Connection) -> None:
-    """Remove files that no commit registered, and damaged files of the vocabulary."""
-    records = database.segments(connection)
-    segments = directory / "segments"
-    sweep(segments, {record.folder for record in records})
-    left = list(directory.glob("index.db.partial*"))
-    for record in records:
-        left += (segments / record.folder).glob("partial-*")
-        terms = file_of(directory, record, "terms")
-        if is_spoiled(terms):
-            left.append(terms)
-    for file in concepts.vocabulary_files(directory):
-        if file.suffix == ".partial" or is_spoiled(file):
-            left.append(file)
-    for file in left:
-        file.unlink(missing_ok=True)
-    shutil.rmtree(directory / ASIDE, ignore_errors=True)
+        clear_up(directory, records)
+        for file in unusable_terms(directory):
+            file.unlink(missing_ok=True)
+    if lost:
+        return f"took out {len(lost)} damaged documents"
+    return "removed what belonged to nobody"
 
 
 @contextmanager
-def _replacing(directory: Path, timeout: float, waiting: Waiting) -> Iterator[Path]:
+def _replacing(directory: Path) -> Iterator[Path]:
     """Give a folder for a new index, which replaces the old one when the block ends well.
 
     The old index is left alone until then, and what can be read of it is still searched.
     """
-    make_folder(directory)
-    with writer_lock(directory, timeout, waiting), storage_faults(directory):
-        aside = directory / ASIDE
+    aside = directory / ASIDE
+    with storage_faults(directory):
         shutil.rmtree(aside, ignore_errors=True)
         try:
             yield aside
@@ -215,10 +181,7 @@ def _replace(directory: Path, aside: Path) -> None:
     concepts.sweep(directory, "")
 
 
-def with_model(settings: Settings, facts: Callable[[], Mapping[str, Any]]) -> Settings:
+def with_model(settings: Settings, facts: Mapping[str, Any]) -> Settings:
     """Return the settings with the model that an index was made or begun with, unless they name one."""
-    name = settings.model.name
-    if not name:
-        known = facts()
-        name = str(known.get("model", known.get("chosen", "")))
-    return replace(settings, model=replace(settings.model, name=name))
+    name = settings.model.name or facts.get("model") or facts.get("chosen") or ""
+    return replace(settings, model=replace(settings.model, name=str(name)))
