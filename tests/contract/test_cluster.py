@@ -337,7 +337,7 @@ def test_an_agent_asks_a_server(server, tmp_path):
     with remote(server, root) as corpus:
         corpus.refresh()
     with closing(
-        Roots(served([str(root)], model="hashing", engine=server.url))
+        Roots(served([str(root)], {"model.name": "hashing", "engine.url": server.url}))
     ) as roots:
         page = roots.search(SearchRequest("retry jobs", limit=5), None)
         assert {each.result.path for each in page.results} == {

@@ -202,7 +202,7 @@ from tamis.server.mcp import make_server
 from tamis.server.state import ServerState
 
 async def run():
-    folders = served([sys.argv[1]], model="granite")
+    folders = served([sys.argv[1]], {"model.name": "granite"})
     for mode in ("auto", "legacy"):
         async with Client(make_server(ServerState(folders)), mode=mode) as client:
             assert len((await client.list_tools()).tools) == 5
@@ -243,7 +243,7 @@ from tamis.server.state import ServerState
 def loaded():
     return [name for name in ("mcp", "mcp_types") if name in sys.modules]
 
-state = ServerState(served([sys.argv[1]], model="hashing"))
+state = ServerState(served([sys.argv[1]], {"model.name": "hashing"}))
 site = application(Api(state), Agents(state), ())
 hello = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",

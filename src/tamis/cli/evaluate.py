@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tamis.cli.options import json_option
-from tamis.cli.terminal import print_json, print_lines, watching
+from tamis.cli.terminal import show, watching
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,10 +92,7 @@ def evaluate(
         done = study(planned, work, progress)
     if picture:
         draw(done, picture)
-    if as_json:
-        print_json(done.to_dict())
-    else:
-        print_lines(lines(done))
+    show(done, lines(done), as_json=as_json)
     return 0 if all(one.outcomes for one in done.measured) else 1
 
 

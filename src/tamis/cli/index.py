@@ -1,7 +1,7 @@
 """Commands that make, inspect and repair an index, and those about its ignore rules."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,7 +19,7 @@ from tamis.cli.options import (
     with_all_files,
     yes_option,
 )
-from tamis.cli.terminal import print_json, print_lines, watching
+from tamis.cli.terminal import print_json, print_lines, show, watching
 from tamis.text.printable import visible
 
 if TYPE_CHECKING:
@@ -29,33 +29,37 @@ if TYPE_CHECKING:
     from tamis.model import Report
 
 
+_LAYOUT: Final = (
+    click.option(
+        "--shards",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With --engine: shards of a new collection (docs/cluster.md).",
+    ),
+    click.option(
+        "--copies",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Copies of each shard of a new collection.",
+    ),
+    click.option(
+        "--quantization",
+        type=click.Choice(["none", "scalar", "binary"]),
+        metavar="KIND",
+        help="Vectors of a new collection: none (as they are), scalar (8 bits) or binary.",
+    ),
+    click.option(
+        "--on-disk",
+        is_flag=True,
+        default=None,
+        help="Keep vectors and text of a new collection on disk, not in memory.",
+    ),
+)
+
+
 def layout_options(command: Command) -> Command:
     """Add the options for the way a server stores a new index."""
-    for option in (
-        click.option(
-            "--on-disk",
-            is_flag=True,
-            help="Keep vectors and text of a new collection on disk, not in memory.",
-        ),
-        click.option(
-            "--quantization",
-            type=click.Choice(["none", "scalar", "binary"]),
-            metavar="KIND",
-            help="Vectors of a new collection: none (as they are), scalar (8 bits) or binary.",
-        ),
-        click.option(
-            "--copies",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Copies of each shard of a new collection.",
-        ),
-        click.option(
-            "--shards",
-            type=click.IntRange(1),
-            metavar="N",
-            help="With --engine: shards of a new collection (docs/cluster.md).",
-        ),
-    ):
+    for option in reversed(_LAYOUT):
         command = option(command)
     return command
 
@@ -64,12 +68,8 @@ def _layout(options: dict[str, Any]) -> "Layout | None":
     """Return the layout that the options name, if they name any."""
     from tamis.index.protocol import AS_USUAL, Layout
 
-    layout = Layout(
-        options["shards"],
-        options["copies"],
-        options["quantization"],
-        options["on_disk"] or None,
-    )
+    names = ("shards", "copies", "quantization", "on_disk")
+    layout = Layout(*(options[name] for name in names))
     return None if layout == AS_USUAL else layout
 
 
@@ -167,10 +167,8 @@ def _build(
 def _print_report(done: "Report", *, as_json: bool, quiet: bool) -> None:
     from tamis.cli.render import report
 
-    if as_json:
-        print_json(done.to_dict())
-    elif not quiet:
-        print_lines(report(done))
+    if as_json or not quiet:
+        show(done, report(done), as_json=as_json)
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
@@ -180,14 +178,10 @@ def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
     settings = settings_of(root, options)
     indexed, skipped, warnings = dry_run(checked_root(root), settings)
     if as_json:
-        reasons = []
-        for item in skipped:
-            reason = {"path": item.path, "reason": item.reason, "detail": item.detail}
-            reasons.append(reason)
         planned = {
             "seen": len(indexed) + len(skipped),
             "indexed": indexed,
-            "skipped": reasons,
+            "skipped": [item.to_dict() for item in skipped],
             "warnings": list(warnings),
         }
         print_json(planned)
@@ -267,10 +261,7 @@ def status(root: str, *, as_json: bool, **options: Any) -> int:
     settings = settings_of(root, options)
     with open_existing(root, options["index_dir"], settings) as corpus:
         now = corpus.status()
-    if as_json:
-        print_json(now.to_dict())
-    else:
-        print_lines(lines(now))
+    show(now, lines(now), as_json=as_json)
     return 0
 
 
@@ -291,10 +282,7 @@ def doctor(root: str, *, as_json: bool, quiet: bool, **options: Any) -> int:
     from tamis.cli.render import health as lines
 
     found = _examine(root, options, quiet=quiet)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_lines(lines(found, brief=quiet))
+    show(found, lines(found, brief=quiet), as_json=as_json)
     return found.exit_code
 
 

@@ -1,12 +1,13 @@
 """`tamis install`: put tamis into the configuration of an agent."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tamis.cli.options import json_option
+from tamis.cli.terminal import print_json
 from tamis.clients.table import CLIENTS
 from tamis.text.printable import visible
 
@@ -73,7 +74,7 @@ _PLANNED: Final = _DONE | {
     is_flag=True,
     help="Write nothing; print the file and the entry.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def install(
     client: str | None,
     *,
@@ -169,7 +170,7 @@ def _print_json(
         "files": files,
         "next": client.next,
     }
-    click.echo(json.dumps(report, indent=2))
+    print_json(report)
 
 
 def _print_steps(
@@ -209,7 +210,7 @@ def _print_found(found: "Sequence[Found]", *, as_json: bool) -> None:
             row = {"client": each.client.name, "scope": each.scope}
             row |= {"path": str(each.path), "state": each.state, "detail": each.detail}
             rows.append(row)
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     widest = max(len(each.client.name) for each in found)
     for each in found:

@@ -91,6 +91,20 @@ def _option_of(argument: Argument) -> Callable[[Command], Command]:
     )
 
 
+def flags_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that options give, by key."""
+    named = {
+        "model.name": options.get("model"),
+        "search.preset": options.get("preset"),
+        "engine.url": options.get("engine"),
+        "watch.poll": options.get("poll"),
+    }
+    flags = {key: value for key, value in named.items() if value}
+    if options.get("yes"):
+        flags["index.max_files"] = "0"
+    return flags
+
+
 def settings_of(root: str, options: dict[str, Any]) -> "Settings":
     """Return all settings; options are stronger than any other source."""
     from pathlib import Path
@@ -98,19 +112,9 @@ def settings_of(root: str, options: dict[str, Any]) -> "Settings":
     from tamis.configuration import load
     from tamis.ingest.walk import checked_root
 
-    named = {
-        "model.name": options.get("model"),
-        "search.preset": options.get("preset"),
-        "engine.url": options.get("engine"),
-    }
-    flags = {key: value for key, value in named.items() if value}
-    if options.get("yes"):
-        flags["index.max_files"] = "0"
-    for key, value in options.items():
-        if "." in key and value is not None:
-            flags[key] = value
     file = options.get("config")
-    return load(checked_root(root), flags, config=Path(file) if file else None)
+    config = Path(file) if file else None
+    return load(checked_root(root), flags_of(options), config=config)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from tamis.cli.options import (
     with_all_files,
     yes_option,
 )
-from tamis.cli.terminal import print_json, print_lines
+from tamis.cli.terminal import show
 from tamis.request import ARGUMENTS, SearchRequest
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
     found = with_all_files(
         root, options, quiet, lambda corpus: _answer(corpus, root, request)
     )
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_lines(answer(found, explain=request.explain))
+    show(found, answer(found, explain=request.explain), as_json=as_json)
     return 0 if found.results else 1
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +14,8 @@ import click
 
 from tamis.cli.options import (
     FOLDER,
+    flags_of,
     root_argument,
-    settings_of,
     shared_options,
     with_all_files,
     yes_option,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _WORTH_A_BAR: Final = 50  # files or passages: fewer are done before a bar is seen
 _CLOSING: Final = 0.3  # seconds for the work under way when we are told to stop
+_WATCH: Final = "tamis watch "  # how the command takes a folder
 
 
 _token = click.option(
@@ -136,14 +137,12 @@ def serve(
 
 
 def _folders(
-    roots: Sequence[str],
-    options: Mapping[str, Any],
-    option: str,
+    roots: Sequence[str], options: dict[str, Any], option: str
 ) -> "tuple[Folder, ...]":
     from tamis.live.folders import served
 
-    given = {name: options[name] for name in ("model", "config", "index_dir", "engine")}
-    return served(roots, **given, option=option)
+    places = {name: options[name] for name in ("config", "index_dir")}
+    return served(roots, flags_of(options), **places, option=option)
 
 
 def _log_to(file: str | None) -> None:
@@ -182,7 +181,6 @@ def _log_to(file: str | None) -> None:
 def watch(
     root: str,
     *,
-    poll: bool,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -192,36 +190,28 @@ def watch(
     Ends with Ctrl-C or SIGTERM (exit code 0). Exits with 1 if another process watches ROOT
     already. ROOT may disappear and come back.
     """
-    from pathlib import Path
-
-    from tamis.configuration import user_file
     from tamis.live.corpus import LiveCorpus
     from tamis.live.folders import chosen_roots
 
-    (folder,) = chosen_roots((root,), "tamis watch ")
+    (path,) = chosen_roots((root,), _WATCH)
     if asks():  # before it begins: later nobody is there to be asked
         with_all_files(
-            str(folder),
+            str(path),
             options,
             quiet,
             lambda corpus: corpus.exists() or corpus.count_files(),
         )
-    flags = options | {"watch.poll": poll or None}
+    (folder,) = _folders((root,), options, _WATCH)
     progress = None
     if not quiet:
         progress = progress_for(sys.stderr.isatty())
     commentary = Commentary(progress, as_json=as_json)
-    place = None
-    if options["index_dir"]:
-        place = Path(options["index_dir"])
-    settings_files = [user_file(os.environ)]
-    if options["config"]:
-        settings_files.append(Path(options["config"]))
-    settings = settings_of(str(folder), flags)
-    live = LiveCorpus(folder, settings, place, commentary, commentary.tell)
+    live = LiveCorpus(
+        folder.path, folder.settings, folder.index_dir, commentary, commentary.tell
+    )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: commentary.ending.put(0))
-    live.watch(lambda: settings_of(str(folder), flags), commentary.say, settings_files)
+    live.watch(folder.reload, commentary.say, folder.settings_files)
     ending = commentary.ending.get()
     has_stopped = live.close(_CLOSING)
     if isinstance(ending, TamisError):
@@ -237,25 +227,26 @@ class Commentary:
     """Prints a line for each run that did something and each change of state, from any thread."""
 
     def __init__(self, progress: PlainProgress | None, *, as_json: bool) -> None:
-        # Why to end: an exit code, or a fault.
+        # The reason to end: an exit code, or a fault.
         self.ending: SimpleQueue[int | TamisError] = SimpleQueue()
         self._progress = progress
+        self._drawn: PlainProgress | None = None  # of a run that is worth a bar
         self._as_json = as_json
-        self._drawing = False
         self._ran = False
         self._fault = ""
         self._lock = threading.Lock()
 
     def start(self, total: int, what: str = "files") -> None:
         """Draw a bar, if there is enough to do."""
-        self._drawing = self._progress is not None and total >= _WORTH_A_BAR
-        if self._drawing and self._progress is not None:
-            self._progress.start(total, what)
+        self._drawn = None
+        if self._progress is not None and total >= _WORTH_A_BAR:
+            self._drawn = self._progress
+            self._drawn.start(total, what)
 
     def advance(self, path: str, by: int = 1) -> None:
         """Move the bar on."""
-        if self._drawing and self._progress is not None:
-            self._progress.advance(path, by)
+        if self._drawn is not None:
+            self._drawn.advance(path, by)
 
     def note(self, message: str) -> None:
         """Print a message."""
@@ -263,7 +254,6 @@ class Commentary:
 
     def say(self, said: "Said") -> None:
         """Print the state of the watcher. End if another process watches, or if none can."""
-
         if said.state == "failing" and not self._ran:
             self.ending.put(TamisError(said.message, hint=said.hint))
             return
@@ -273,7 +263,6 @@ class Commentary:
 
     def tell(self, outcome: "Report | TamisError") -> None:
         """Print the outcome of a run. A fault of the first run is the end."""
-
         if self._progress is not None:
             self._progress.done()
         if not isinstance(outcome, TamisError):
@@ -291,18 +280,10 @@ class Commentary:
         if not (is_first or done.indexed or done.removed):
             return
         counts = f"indexed {done.indexed}, removed {done.removed}"
-        self._print(
-            "indexed",
-            f"{counts}, unchanged {done.unchanged} in {done.seconds:.1f} s",
-            indexed=done.indexed,
-            removed=done.removed,
-            unchanged=done.unchanged,
-            chunks=done.chunks,
-            generation=done.generation,
-            seconds=done.seconds,
-            skipped=done.skipped_by_reason,
-            warnings=list(done.warnings),
-        )
+        text = f"{counts}, unchanged {done.unchanged} in {done.seconds:.1f} s"
+        fields = done.to_dict() | {"skipped": done.skipped_by_reason}
+        del fields["seen"], fields["skipped_by_reason"]
+        self._print("indexed", text, **fields)
 
     def _print_with_hint(self, event: str, message: str, hint: str) -> None:
         text = message

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import click
 
@@ -136,6 +136,18 @@ def print_json(value: Any) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or ""
     is_utf8 = encoding.lower().replace("-", "") == "utf8"
     click.echo(escaped(json.dumps(value, ensure_ascii=not is_utf8, indent=2)))
+
+
+class _Value(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def show(value: _Value, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a value as JSON, or the lines that say the same to people."""
+    if as_json:
+        print_json(value.to_dict())
+    else:
+        print_lines(lines)
 
 
 def print_lines(lines: Iterable[str]) -> None:

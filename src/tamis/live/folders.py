@@ -1,10 +1,11 @@
 """The folders that a server serves. Light: nothing here reads an index."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tamis.configuration import check_name, load, user_file
 from tamis.errors import RootTooWide, UsageError
@@ -27,11 +28,10 @@ class Folder:
 
 def served(
     roots: Sequence[str],
+    flags: Mapping[str, Any] | None = None,
     *,
-    model: str | None = None,
     config: str | None = None,
     index_dir: str | None = None,
-    engine: str | None = None,
     option: str = "--root ",
 ) -> tuple[Folder, ...]:
     """Return the given folders, or the current one; `option` is how the command takes one.
@@ -43,19 +43,11 @@ def served(
             "one --index-dir for several roots",
             hint="leave it out, or serve one root",
         )
-    flags = {}
-    if model:
-        flags["model.name"] = model
-    if engine:
-        flags["engine.url"] = engine
     settings_files = [user_file(os.environ)]
-    config_file = None
-    if config:
-        config_file = Path(config)
+    config_file = Path(config) if config else None
+    if config_file is not None:
         settings_files.append(config_file)
-    place = None
-    if index_dir:
-        place = Path(index_dir)
+    place = Path(index_dir) if index_dir else None
     paths = chosen_roots(roots, option)
     folders = []
     for name, path in zip(names_of(paths), paths, strict=True):
