@@ -21,7 +21,7 @@ from tamis.cli.main import main
 from tamis.corpus import Corpus
 from tamis.errors import StorageFault
 from tamis.index.embedded import database
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import writer_lock
 from tamis.index.embedded.reader import Reader
 
 FILES = {

@@ -15,7 +15,7 @@ from support.lanes import by_meaning, by_terms
 from support.naive import naive_snapshot
 from tamis.corpus import Corpus
 from tamis.index.embedded.concepts import vocabulary_of
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.vocabulary import make_vocabulary
 from tamis.models.embedders import Vectors

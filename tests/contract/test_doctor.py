@@ -840,7 +840,7 @@ def test_a_rebuild_that_fails_leaves_the_old_index(corpus, monkeypatch):
 
 HOLDER = """
 import sys, pathlib
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import writer_lock
 with writer_lock(pathlib.Path(sys.argv[1]), 0, print):
     print("locked", flush=True)
     sys.stdin.readline()
@@ -923,7 +923,7 @@ def test_a_glance_at_the_lock_keeps_no_writer_out(corpus):
     """Even one that does not wait."""
     import threading
 
-    from tamis.index.embedded.lock import holder, writer_lock
+    from tamis.index.embedded.folder import holder, writer_lock
 
     done = threading.Event()
 

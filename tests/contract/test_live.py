@@ -12,7 +12,7 @@ import pytest
 
 from support.corpora import test_settings, words_first, write_files
 from tamis.errors import StorageFault
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import writer_lock
 from tamis.live.corpus import LiveCorpus
 from tamis.models.hashing import HashingEmbedder
 

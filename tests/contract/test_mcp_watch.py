@@ -24,7 +24,7 @@ from support.corpora import test_settings, write_files
 from support.served import FILES, HELLO, answer, desk_of
 from tamis.corpus import Corpus
 from tamis.errors import StorageFault
-from tamis.index.embedded.lock import holder
+from tamis.index.embedded.folder import holder
 
 __all__ = ["none_left"]
 

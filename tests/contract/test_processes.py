@@ -285,7 +285,7 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path, starter):
 
 HOLDER = """
 import sys, pathlib
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import writer_lock
 with writer_lock(pathlib.Path(sys.argv[1]), 0, print):
     print("locked", flush=True)
     sys.stdin.readline()

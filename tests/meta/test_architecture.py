@@ -39,7 +39,7 @@ ENTRANCES = {"__init__", "__main__"}  # lead to whatever they open
 LIBRARIES = {
     "sqlite3": "tamis/index/embedded/database.py",
     "simsimd": "tamis/index/embedded/vectors.py",
-    "fcntl": "tamis/index/embedded/lock.py",
+    "fcntl": "tamis/index/embedded/folder.py",
     "onnxruntime": "tamis/models/encoder.py",
     "tokenizers": "tamis/models/encoder.py",
     "Stemmer": "tamis/text/words.py",

@@ -38,8 +38,7 @@ def sole_watcher(directory: Path) -> Iterator[Callable[[], bool]]:
 
     Yields a function that tells whether this still holds. Raises IndexLocked if another one watches.
     """
-    from tamis.index.embedded.folder import make_folder
-    from tamis.index.embedded.lock import writer_lock
+    from tamis.index.embedded.folder import make_folder, writer_lock
 
     make_folder(directory)
     with writer_lock(directory, 0, lambda _: None, "watch.lock") as held:

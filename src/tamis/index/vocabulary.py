@@ -18,7 +18,7 @@ from tamis.errors import IndexLocked, storage_faults
 from tamis.failpoints import reached
 from tamis.index.build import waiting_for
 from tamis.index.embedded import concepts, database
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import Segment
 from tamis.index.embedded.snapshot import EmbeddedSnapshot

@@ -35,8 +35,7 @@ from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.arrays import Arrays, Truncated, map_arrays, spoiled
 from tamis.index.embedded.concepts import vocabulary_files
 from tamis.index.embedded.database import SegmentRecord
-from tamis.index.embedded.folder import misshapen, unfit
-from tamis.index.embedded.lock import holder
+from tamis.index.embedded.folder import holder, misshapen, unfit
 from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import (
     FILES,

@@ -25,8 +25,8 @@ from tamis.index.embedded.folder import (
     clear_up,
     make_folder,
     write_ignore_file,
+    writer_lock,
 )
-from tamis.index.embedded.lock import writer_lock
 from tamis.index.embedded.reader import Reader
 from tamis.index.embedded.segment import dead_documents, pack_dead, sweep
 from tamis.index.vocabulary import make_if_used

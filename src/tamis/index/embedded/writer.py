@@ -20,8 +20,7 @@ from tamis.index.embedded.database import (
     Records,
     SegmentRecord,
 )
-from tamis.index.embedded.folder import clear_up, make_folder, throw_away
-from tamis.index.embedded.lock import writer_lock
+from tamis.index.embedded.folder import clear_up, make_folder, throw_away, writer_lock
 from tamis.index.embedded.segment import (
     Segment,
     dead_documents,
