@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.corpora import test_settings, words_first, write_files
+from tamis import failpoints
+from tamis.corpus import Corpus
 from tamis.errors import StorageFault
 from tamis.index.embedded.folder import writer_lock
 from tamis.live.corpus import LiveCorpus
@@ -28,6 +30,7 @@ LONG = (
 @pytest.fixture
 def live_over(tmp_path: Path, monkeypatch) -> Iterator[Callable[..., LiveCorpus]]:
     monkeypatch.setattr("tamis.live.corpus.PATIENCE", LONG)
+    monkeypatch.setattr("tamis.live.corpus.REST", 0.0)
     opened: list[LiveCorpus] = []
 
     def make(files: dict[str, str] | None = None, **flags: object) -> LiveCorpus:
@@ -42,7 +45,7 @@ def live_over(tmp_path: Path, monkeypatch) -> Iterator[Callable[..., LiveCorpus]
 
 def settled(live: LiveCorpus) -> None:
     """Wait until nothing goes on in the background."""
-    while live._thread is not None:
+    while live.doing().what:
         time.sleep(0.01)
 
 
@@ -68,7 +71,7 @@ def slow_model(monkeypatch) -> Iterator[threading.Event]:
 def test_nothing_is_opened_until_somebody_asks(live_over):
     live = live_over()
     assert not live.corpus.exists()
-    assert live._thread is None
+    assert not live.doing().what
 
 
 def test_the_first_question_makes_the_index(live_over):
@@ -97,39 +100,33 @@ def test_words_answer_while_vectors_are_made(live_over, monkeypatch):
     assert live.fresh(LONG).complete
 
 
-def test_no_time_is_no_reason_for_no_answer(live_over, monkeypatch):
+def test_no_time_is_no_reason_for_no_answer(live_over):
     live = live_over()
-    monkeypatch.setattr("tamis.index.build.build", _held(monkeypatch, live))
-    freshness = live.fresh(0.0)
-    assert not freshness.complete
-    assert freshness.as_of is None
-    assert freshness.note
-    assert live.corpus.search("token").results == ()
-    live._test_go.set()  # type: ignore[attr-defined]
+    with held():
+        freshness = live.fresh(0.0)
+        assert not freshness.complete
+        assert freshness.as_of is None
+        assert freshness.note
+        assert live.corpus.search("token").results == ()
     settled(live)
     assert live.fresh(LONG).complete
 
 
-def _held(monkeypatch, live: LiveCorpus):
-    """The indexing path, held up after it has made an empty index."""
-    import tamis.index.build
+@contextmanager
+def held() -> Iterator[threading.Event]:
+    """The indexing path waits for the event after it has made an empty index."""
+    go = threading.Event()
 
-    build, dated, go = (
-        tamis.index.build.build,
-        tamis.index.build._dated_plan,
-        threading.Event(),
-    )
-    live._test_go = go  # type: ignore[attr-defined]
-
-    def held(*arguments, **options):
-        def late(*given, **named):
+    def wait(point: str) -> None:
+        if point == "database.named":
             go.wait(LONG)
-            return dated(*given, **named)
 
-        monkeypatch.setattr("tamis.index.build._dated_plan", late)
-        return build(*arguments, **options)
-
-    return held
+    failpoints.arm(wait)
+    try:
+        yield go
+    finally:
+        go.set()
+        failpoints.arm(None)
 
 
 def test_changes_are_noticed_at_the_next_question(live_over):
@@ -140,15 +137,10 @@ def test_changes_are_noticed_at_the_next_question(live_over):
         live.corpus.root, {"new.md": "# New\n\nzebra", "note1.md": "# Note 1\n\nokapi"}
     )
     (live.corpus.root / "note2.md").unlink()
-    _rest(live)
     assert live.fresh(LONG).complete
     assert paths(live, "zebra")[0] == "new.md"
     assert paths(live, "okapi")[0] == "note1.md"
     assert "note2.md" not in paths(live, "number2")
-
-
-def _rest(live: LiveCorpus) -> None:
-    live._took = 0.0  # as if it had rested
 
 
 def test_what_an_answer_does_not_know_is_counted(live_over, monkeypatch):
@@ -160,7 +152,6 @@ def test_what_an_answer_does_not_know_is_counted(live_over, monkeypatch):
     settled(live)
     with writer_lock(live.corpus.directory, 0, lambda _: None):
         write_files(live.corpus.root, {"a.md": "# A\n\nzebra", "b.md": "# B\n\nokapi"})
-        _rest(live)
         monkeypatch.setattr("tamis.live.corpus.PATIENCE", 0.3)
         freshness = live.fresh(LONG)
         assert (freshness.complete, freshness.pending_files) == (False, 2)
@@ -181,7 +172,6 @@ def test_another_process_that_does_it_for_us(live_over):
     settled(theirs)
     theirs.close()
     assert paths(ours, "zebra")[0] == "new.md"
-    _rest(ours)
     assert ours.fresh(LONG).complete
 
 
@@ -201,7 +191,6 @@ def test_files_that_change_while_vectors_are_made(live_over, monkeypatch):
     with words_first():
         live.fresh(LONG)
         write_files(live.corpus.root, {"new.md": "# New\n\nzebra"})
-        _rest(live)
         live.fresh(0.0)
         steps.release()
         while "new.md" not in paths(live, "zebra"):
@@ -224,7 +213,6 @@ def test_a_file_that_cannot_be_indexed_is_not_pending_for_ever(live_over):
     )  # past the moment that we pretend the last run to have been at, less the two seconds
     write_files(live.corpus.root, {"image.md": "# No image\n\nzebra"})
     assert live.corpus.changes().possible == 1
-    _rest(live)
     live.fresh(LONG)
     assert paths(live, "zebra")[0] == "image.md"
 
@@ -246,16 +234,16 @@ def _later(live: LiveCorpus) -> None:
     connection.close()
 
 
-def test_whoever_watches_is_told(live_over, monkeypatch):
+def test_whoever_watches_is_told(live_over):
     live = live_over()
     told: list[tuple[int, int, str]] = []
-    monkeypatch.setattr("tamis.index.build.build", _held(monkeypatch, live))
+    with held() as go:
 
-    def watch(*words):
-        told.append(words)
-        live._test_go.set()  # type: ignore[attr-defined]
+        def watch(*words):
+            told.append(words)
+            go.set()
 
-    live.fresh(LONG, watch)
+        live.fresh(LONG, watch)
     assert told
     assert all(done <= total and doing for done, total, doing in told)
 
@@ -291,13 +279,11 @@ def test_a_fault_later_on_is_said_and_the_answer_is_given(live_over, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("tamis.index.build.build", full)
         write_files(live.corpus.root, {"new.md": "# New\n\nzebra"})
-        _rest(live)
         freshness = live.fresh(LONG)
         assert not freshness.complete
         assert "the disk is full" in freshness.note
         assert "free some space" in freshness.note
         assert paths(live, "number5")[0] == "note5.md"
-    _rest(live)
     live.fresh(LONG)
     assert paths(live, "zebra")[0] == "new.md"
     assert live.fresh(LONG).complete
@@ -308,13 +294,12 @@ def test_closing_stops_what_is_under_way_and_loses_nothing(live_over, monkeypatc
     live = live_over()
     with words_first(), slow_model(monkeypatch) as go:
         live.fresh(LONG)
-        thread = live._thread
-        live._closing.set()
+        assert not live.close(0.0), "it is still stopping"
         go.set()
-        assert thread is not None
-        thread.join(LONG)
-        assert live.corpus.state().pending_chunks == len(FILES) - 1
-    live.close()
+        settled(live)
+    closed = live.corpus
+    with Corpus(closed.root, closed.directory, closed.settings) as corpus:
+        assert corpus.state().pending_chunks == len(FILES) - 1
     assert live.fresh is not None
     again = live_over()
     again.fresh(LONG)
@@ -345,10 +330,10 @@ def test_a_walk_is_not_made_for_every_question(live_over, monkeypatch):
     looks: list[int] = []
     changes = live.corpus.changes
     monkeypatch.setattr(live.corpus, "changes", lambda: looks.append(1) or changes())
-    live._took, live._looked = 1000.0, time.monotonic()
+    monkeypatch.setattr("tamis.live.corpus.REST", 1e9)
     assert live.fresh(LONG).complete
     assert not looks
-    _rest(live)
+    monkeypatch.setattr("tamis.live.corpus.REST", 0.0)
     live.fresh(LONG)
     assert looks
 

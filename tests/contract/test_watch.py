@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,8 @@ from tamis.index.build import build
 from tamis.index.embedded.reader import _edition
 from tamis.index.engines import sole_watcher
 from tamis.live.corpus import LiveCorpus
-from tamis.live.notices import LOST, NoNotices
-from tamis.live.watcher import Said
+from tamis.live.notices import LOST, NoNotices, Notices, Paths
+from tamis.live.watcher import Said, Watcher
 from tamis.model import Report
 from tamis.models.hashing import HashingEmbedder
 from tamis.settings import Settings
@@ -59,17 +60,33 @@ class Watched:
     def settings(self) -> Settings:
         return test_settings(self.root, **self.flags)
 
+    def watch(self) -> None:
+        """Watch, and keep the watcher and its calls."""
+
+        class Observed(Watcher):
+            def __init__(observed, *arguments: Any, **options: Any) -> None:
+                *before, changed = arguments
+
+                def call(sure: bool) -> float:
+                    self.calls.append(sure)
+                    return changed(sure)
+
+                super().__init__(*before, call, **options)
+                self.watcher = observed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tamis.live.corpus.Watcher", Observed)
+            self.live.watch(self.settings, self.said.append)
+
     def start(self) -> "Watched":
-        hear = self.live._on_change
-        self.live._on_change = lambda sure: self.calls.append(sure) or hear(sure)  # type: ignore[method-assign]
-        self.live.watch(self.settings, self.said.append)
+        self.watch()
         self.caught_up()
         return self
 
     def caught_up(self) -> None:
         now = time.time()
         until(
-            lambda: self.live._watcher.told_until > now and self.live._thread is None,
+            lambda: self.watcher.told_until > now and not self.live.doing().what,
             self,
         )
 
@@ -99,6 +116,24 @@ def until(condition: Callable[[], object], about: object = "") -> None:
     while not condition():
         assert time.monotonic() < deadline, about
         time.sleep(0.02)
+
+
+class Heard(Notices):
+    """Notices that are kept, with the function that takes them."""
+
+    def __init__(self, folders: Sequence[str], hear: Callable[[Paths], None]) -> None:
+        super().__init__(folders, hear)
+        self.hear = hear
+        heard.append(self)
+
+
+heard: list[Heard] = []  # of the test that runs
+
+
+@pytest.fixture(autouse=True)
+def listening(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard.clear()
+    monkeypatch.setattr("tamis.live.watcher.Notices", Heard)
 
 
 @pytest.fixture
@@ -416,13 +451,11 @@ def test_an_overflow_is_reconciled(watched_over, monkeypatch):
         )
         watched.caught_up()
         assert watched.found("zebra") == []
-    before = watched.live._watcher._notices
-    before._hear(LOST)
+    before = heard[-1]
+    before.hear(LOST)
     watched.caught_up()
     assert watched.found("zebra")[0] == "new.md"
-    assert watched.live._watcher._notices is not before, (
-        "what it listened to may be gone"
-    )
+    assert heard[-1] is not before, "what it listened to may be gone"
     write_files(watched.root, {"later/x.md": "# X\n\ngiraffe"})
     watched.caught_up()
     assert watched.found("giraffe")[0] == "later/x.md"
@@ -431,9 +464,7 @@ def test_an_overflow_is_reconciled(watched_over, monkeypatch):
 def test_a_flood_of_ignored_files_may_hide_one_that_counts(watched_over):
     watched = watched_over()
     calls = len(watched.calls)
-    watched.live._watcher._notices._hear(
-        frozenset({str(watched.root / "docs/a.log.tmp")})
-    )
+    heard[-1].hear(frozenset({str(watched.root / "docs/a.log.tmp")}))
     assert len(watched.calls) == calls
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tamis.live.notices.FLOOD", 20)
@@ -495,7 +526,7 @@ def test_a_root_that_goes_while_its_index_is_opened(watched_over, monkeypatch):
         patch.setattr("tamis.index.embedded.reader._edition", go)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
         until(lambda: "waiting" in watched.states(), watched)
-        until(lambda: watched.live._thread is None, watched)
+        until(lambda: not watched.live.doing().what, watched)
     assert isinstance(watched.live._fault, IndexMissing)
     away.rename(watched.root)
     watched.caught_up()
@@ -638,8 +669,9 @@ def test_edits_come_before_vectors(watched_over, monkeypatch):
             watched.root, {f"many/n{n}.md": f"# N{n}\n\nword{n}" for n in range(30)}
         )
         until(lambda: watched.live.corpus.state().pending_chunks == 30, watched)
+        calls = len(watched.calls)
         write_files(watched.root, {"new.md": "# New\n\nzebra"})
-        until(lambda: watched.live._reported, watched)
+        until(lambda: True in watched.calls[calls:], watched)
         steps.release()
         until(lambda: "new.md" in watched.found("zebra"), watched)
         assert watched.live.corpus.state().pending_chunks > 20
@@ -720,7 +752,7 @@ def test_a_question_does_not_wait_for_quiet(watched_over, monkeypatch):
     monkeypatch.setattr("tamis.live.corpus.PATIENCE", LONG)
     watched = watched_over(watch__debounce_ms=60_000)
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
-    until(lambda: watched.live._watcher.knows_more, watched)
+    until(lambda: watched.watcher.knows_more, watched)
     assert watched.live.fresh(LONG).complete
     assert watched.found("zebra")[0] == "new.md"
 
@@ -729,10 +761,10 @@ def test_whoever_does_not_watch_looks_as_before(watched_over, monkeypatch):
     first = watched_over()
     second = Watched(first.root)
     try:
-        second.live.watch(second.settings, second.said.append)
+        second.watch()
         until(lambda: second.states() == ["following"], second)
         assert f"process {os.getpid()} watches" in second.said[0].message
-        assert second.live._watcher.told_until == 0
+        assert second.watcher.told_until == 0
         write_files(first.root, {"new.md": "# New\n\nzebra"})
         first.caught_up()
         assert second.found("zebra")[0] == "new.md", (
@@ -778,9 +810,9 @@ def test_a_lock_that_leads_elsewhere_is_no_lock(tmp_path, name):
 
 def test_notices_that_end_without_a_word(watched_over):
     watched = watched_over()
-    deaf = watched.live._watcher._notices
-    deaf._pulse.stopped = True
-    until(lambda: watched.live._watcher._notices is not deaf, watched)
+    deaf = heard[-1]
+    deaf.close()
+    until(lambda: heard[-1] is not deaf, watched)
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
     watched.caught_up()
     assert watched.found("zebra") == ["new.md"]

@@ -24,7 +24,7 @@ from tamis.settings import Settings
 # Seconds that a search may wait for changes if older answers are there.
 PATIENCE: Final = 1.0
 # A look is followed by a rest of this many times its length: large trees cost no more.
-_REST: Final = 10.0
+REST: Final = 10.0
 # Seconds between two looks while another process indexes; they double.
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -238,7 +238,7 @@ class LiveCorpus:
             self._thread.start()
 
     def _has_rested(self) -> bool:
-        return time.monotonic() - self._looked >= _REST * self._took
+        return time.monotonic() - self._looked >= REST * self._took
 
     def _run(self) -> None:
         going = True
