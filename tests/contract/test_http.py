@@ -726,9 +726,7 @@ def test_events_tell_of_a_new_generation(tmp_path):
 
 def test_the_document_describes_the_api(shop):
     document = shop.get("/openapi.json")
-    assert document == openapi(
-        shop.api.operations, document["info"]["version"], secured=False
-    )
+    assert document == openapi(shop.api.operations, secured=False)
     assert document["openapi"] == "3.1.0"
     schemas = document["components"]["schemas"]
     for path, schema in (

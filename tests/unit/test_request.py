@@ -69,7 +69,7 @@ def test_an_argument_is_a_parameter_over_http():
     search = operations[0]
     given = from_query(search, [("q", "x"), ("loudness", "3")])
     assert read(search.arguments, given, "search") == {"query": "x", "loudness": 3}
-    page = openapi(operations, "1", secured=False)["paths"]["/api/v1/search"]
+    page = openapi(operations, secured=False)["paths"]["/api/v1/search"]
     (parameter,) = [
         each for each in page["get"]["parameters"] if each["name"] == "loudness"
     ]

@@ -32,7 +32,7 @@ from starlette.routing import Route
 
 import tamis
 from tamis.errors import InternalFault, TamisError, UsageError
-from tamis.model import Advice, Hint
+from tamis.model import Advice
 from tamis.request import SearchRequest, read
 from tamis.server.paging import read_cursor
 from tamis.server.run import (
@@ -91,9 +91,8 @@ _EDITOR: Final = '<meta name="editor" content="">'
 # Streams of events: each keeps a connection, and looks a few times a second.
 _MOST_STREAMS: Final = 16
 _LOOK: Final = 0.25  # seconds between two looks at how indexing stands
-_SILENCE: Final = (
-    15.0  # seconds until a comment is sent, which shows if a connection is gone
-)
+# Seconds until a comment is sent, which shows if a connection is gone.
+_SILENCE: Final = 15.0
 _LEVEL: Final = 4  # of gzip: a third of the size for a tenth of the time of the best
 _SMALL: Final = 1_000  # bytes: not worth packing
 _ADVICE: Final = {
@@ -112,7 +111,6 @@ class Api:
         self.state = state
         self.token = token
         self.operations = operations_for(state.names)
-        self._openapi = openapi(self.operations, tamis.__version__, token is not None)
         self._ending = Event()
         self._streams = 0
         self._replies: dict[str, Callable[[Given, str | None], Reply]] = {
@@ -126,7 +124,7 @@ class Api:
             "status": self._status,
             "refresh": lambda _, root: (self.state.roots.fresh(root)[0].to_dict(), ""),
             "health": lambda _, __: ({"status": "ok"}, ""),
-            "openapi": lambda _, __: (self._openapi, ""),
+            "openapi": lambda _, __: (openapi(self.operations, token is not None), ""),
         }
 
     def end(self) -> None:
@@ -153,10 +151,8 @@ class Api:
         given |= request.path_params
         if operation.name == "events":
             return self._events()
-        if operation.name == "sign_in":
-            return self._sign_in(given["token"], request.url.scheme == "https")
-        if operation.name == "sign_out":
-            return _without_cookie(signed_in=self.token is None)
+        if operation.path == "/session":
+            return self._session(given.get("token"), request.url.scheme == "https")
         unless = request.headers.get("if-none-match", "") if operation.has_tag else ""
         return await self.state.answer(
             operation.name, partial(self._respond, operation, given, unless)
@@ -220,14 +216,16 @@ class Api:
         page = paged.page
         results = []
         for each in page.results:
-            plain = each.result.to_dict() | self._root_of(each.root)
+            plain = each.result.to_dict()
+            if self.state.has_several:
+                plain["root"] = each.root
             if words:
                 plain["marks"] = marks(words, each.result.content).to_dict()
             results.append(plain)
         body = as_one(page.found).to_dict() | {
             "results": results,
             "freshness": page.freshness.to_dict(),
-            "hints": _worded(paged.hints),
+            "hints": [hint.worded(_ADVICE) for hint in paged.hints],
         }
         next_cursor = paged.next_cursor(len(results))
         if next_cursor is not None:
@@ -243,7 +241,10 @@ class Api:
         following = cursor.after(limit, generations)
         documents = []
         for name, each in found[cursor.offset : following.offset]:
-            documents.append(each.to_dict() | self._root_of(name))
+            plain = each.to_dict()
+            if self.state.has_several:
+                plain["root"] = name
+            documents.append(plain)
         body = {
             "documents": documents,
             "total": len(found),
@@ -252,11 +253,6 @@ class Api:
         if following.offset < len(found):
             body["next_cursor"] = str(following)
         return body, _tag(freshness, generations)
-
-    def _root_of(self, root: str) -> dict[str, str]:
-        if self.state.has_several:
-            return {"root": root}
-        return {}
 
     def _document(self, given: Given, root: str | None) -> Reply:
         """Return a document as it is now: the file may be newer than the index, so its text is in the tag."""
@@ -286,7 +282,7 @@ class Api:
         )
         body = found.to_dict() | {
             "root": name,
-            "hints": _worded(found.hints),
+            "hints": [hint.worded(_ADVICE) for hint in found.hints],
             "freshness": freshness.to_dict(),
         }
         return body, _tag(freshness, generations)
@@ -321,9 +317,12 @@ class Api:
 
     # --- sessions and events --------------------------------------------------------------------
 
-    def _sign_in(self, given: str, is_https: bool) -> Response:
-        if self.token is None:
-            return _without_cookie(signed_in=True)
+    def _session(self, given: str | None, is_https: bool) -> Response:
+        """Sign a browser in with the token, or out without one."""
+        if given is None or self.token is None:
+            response = _json({"signed_in": self.token is None})
+            response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+            return response
         if not is_token(given, self.token):
             raise HTTPException(401, "this is not the token")
         response = _json({"signed_in": True})
@@ -367,10 +366,6 @@ class Api:
             self._streams -= 1
 
 
-def _worded(hints: Sequence[Hint]) -> list[str]:
-    return [hint.worded(_ADVICE) for hint in hints]
-
-
 def _narrowing(given: Given) -> SearchRequest:
     """Return a request for its filters alone, and those in a query."""
     return SearchRequest(given.pop("query", ""), **given)
@@ -391,12 +386,6 @@ def _json(
 ) -> Response:
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "replace"), status, headers, media_type)
-
-
-def _without_cookie(*, signed_in: bool) -> Response:
-    response = _json({"signed_in": signed_in})
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
-    return response
 
 
 # --- the application ----------------------------------------------------------------------------

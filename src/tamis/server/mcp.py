@@ -294,7 +294,7 @@ class _Requests:
         except UsageError as error:
             fault = _clean(f"{error.message}: {error.hint}")
             raise MCPError(types.INVALID_PARAMS, fault) from error
-        content = types.TextContent(text=_whole(text))
+        content = types.TextContent(text=text)
         message = types.PromptMessage(role="user", content=content)
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
@@ -340,14 +340,9 @@ def _unknown(kind: str, name: str, known: Collection[str]) -> MCPError:
 
 
 def _clean(text: str) -> str:
-    """Return text that any client can read: not too long, and without half characters."""
-    whole = _whole(text)
-    if len(whole) <= _LONGEST_ERROR:
-        return whole
-    return f"{whole[:_LONGEST_ERROR]}..."
-
-
-def _whole(text: str) -> str:
+    """Return the text of an error as any client can read it: short, without half characters."""
+    if len(text) > _LONGEST_ERROR:
+        text = f"{text[:_LONGEST_ERROR]}..."
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tamis.model import Advice, Hint
+from tamis.model import Advice
 from tamis.request import Argument, read
 from tamis.server.paging import Paged
 from tamis.text.printable import also_in, visible
@@ -50,7 +50,7 @@ class Reply:
 def page_reply(paged: Paged, max_tokens: int, *, has_several: bool) -> Reply:
     """Show as many results as the budget allows; several roots are named."""
     page = paged.page
-    hints = _worded(paged.hints)
+    hints = [hint.worded(_ADVICE) for hint in paged.hints]
     reply: dict[str, Any] = {"results": [], "freshness": page.freshness.to_dict()}
     budget = max_tokens * CHARACTERS - _CURSOR
     budget -= _size(reply | {"hints": [*hints, _LINKED, _CUT]})
@@ -93,10 +93,6 @@ def page_reply(paged: Paged, max_tokens: int, *, has_several: bool) -> Reply:
         reply["next_cursor"] = cursor
         lines.append(f"more: the same question with cursor {cursor}")
     return Reply(reply, "\n".join(lines))
-
-
-def _worded(hints: Sequence[Hint]) -> list[str]:
-    return [hint.worded(_ADVICE) for hint in hints]
 
 
 def _size(value: object) -> int:
@@ -230,7 +226,7 @@ def excerpt_reply(
     if has_several:
         reply["root"] = root
     if excerpt.hints:
-        reply["hints"] = _worded(excerpt.hints)
+        reply["hints"] = [hint.worded(_ADVICE) for hint in excerpt.hints]
     lines = [_span(reply), *excerpt.content.split("\n")]
     if excerpt.next_line:
         lines.append(f"more: start_line {excerpt.next_line}")

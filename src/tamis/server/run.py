@@ -1,4 +1,4 @@
-"""How a server starts, guards its doors and ends. uvicorn lives behind this file.
+"""The start, the guards and the end of a server. uvicorn lives behind this file.
 
 Only this machine can ask, unless an address that others reach was chosen; that takes a token. A
 server ends at once, whatever its threads are doing: an index has one commit point, so nothing is

@@ -6,10 +6,12 @@ operation takes, and writes the OpenAPI document.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
+import tamis
 from tamis.errors import UsageError
+from tamis.model import Evidence, IndexState, Place, Related, Step, WhyNot
 from tamis.request import ARGUMENTS, Argument, input_schema
 
 Schema = Mapping[str, Any]
@@ -445,15 +447,13 @@ _STATUSES: Final = {
 }
 
 
-def openapi(
-    operations: Sequence[Operation], version: str, secured: bool
-) -> dict[str, Any]:
+def openapi(operations: Sequence[Operation], secured: bool) -> dict[str, Any]:
     """Return the document that describes the API, in the terms of OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     for each in operations:
         methods = paths.setdefault(f"{PREFIX}{each.path}", {})
         methods[each.method.lower()] = _described(each, secured)
-    components: dict[str, Any] = {"schemas": dict(SCHEMAS)}
+    components: dict[str, Any] = {"schemas": answer_schemas()}
     if secured:
         components["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
@@ -463,7 +463,7 @@ def openapi(
         "openapi": "3.1.0",
         "info": {
             "title": "tamis",
-            "version": version,
+            "version": tamis.__version__,
             "description": "Search with filters that are exact.",
         },
         "paths": paths,
@@ -561,182 +561,155 @@ def _object(optional: Mapping[str, Schema] | None = None, **always: Schema) -> S
     }
 
 
-_PLACE: Final = _object(path=_TEXT, start_line=_WHOLE, end_line=_WHOLE)
-_EVIDENCE: Final = _object(lane=_TEXT, rank=_WHOLE, score=_NUMBER, confidence=_NUMBER)
-_LINKED: Final = _object(path=_TEXT, type=_TEXT, anchor=_TEXT)
-_RELATED: Final = _object(
-    path=_TEXT, chunk_id=_TEXT, hops=_WHOLE, link=_TEXT, source=_TEXT, target=_TEXT
-)
-
-SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Found": _object(
-        {
-            "next_cursor": _TEXT,
-            "why_not": _object(path=_TEXT, reason=_TEXT, detail=_TEXT),
-            "funnel": _list(_object(stage=_TEXT, left=_WHOLE, ms=_NUMBER)),
-            "graph_context": _list(_RELATED),
-            "expanded_with": _TEXTS,
-            "synonyms": _TEXTS,
-        },
-        query=_TEXT,
-        filter=_TEXT,
-        query_type=_TEXT,
-        results=_list(_ref("Result")),
-        stats=_COUNTS,
-        timings_ms=_COUNTS,
-        index=_ref("Index"),
-        hints=_TEXTS,
-        freshness=_ref("Freshness"),
-    ),
-    "Result": _object(
-        {
-            "root": _TEXT,
-            "matched_lines": _SPAN,
-            "score_source": _TEXT,
-            "also_in": _list(_PLACE),
-            "also_in_count": _WHOLE,
-            "places": _COUNTS,
-            "marks": _object(words=_list(_SPAN), sentence=_maybe(_SPAN)),
-        },
-        chunk_id=_TEXT,
-        doc_id=_TEXT,
-        file_path=_TEXT,
-        path=_TEXT,
-        start_line=_WHOLE,
-        end_line=_WHOLE,
-        header_path=_TEXT,
-        content=_TEXT,
-        score=_NUMBER,
-        raw_score=_NUMBER,
-        chunk_type=_TEXT,
-        language=_maybe(_TEXT),
-        tags=_TEXTS,
-        is_archived=_FLAG,
-        parent_chunk_id=_maybe(_TEXT),
-        modified=_TEXT,
-        evidence=_list(_EVIDENCE),
-        boosts=_COUNTS,
-    ),
-    "Index": _object(
-        generation=_WHOLE,
-        documents=_WHOLE,
-        chunks=_WHOLE,
-        pending_files=_WHOLE,
-        pending_chunks=_WHOLE,
-        built_at=_TEXT,
-    ),
-    "Freshness": _object(
-        complete=_FLAG,
-        pending_files=_WHOLE,
-        embedded=_NUMBER,
-        as_of=_maybe(_TEXT),
-        note=_TEXT,
-    ),
-    "Documents": _object(
-        {"next_cursor": _TEXT},
-        documents=_list(
-            _object(
-                {"root": _TEXT},
-                path=_TEXT,
-                modified=_TEXT,
-                tags=_TEXTS,
-                author=_TEXT,
-                category=_TEXT,
-                language=_maybe(_TEXT),
-                is_archived=_FLAG,
-            )
-        ),
-        total=_WHOLE,
-        freshness=_ref("Freshness"),
-    ),
-    "Document": _object(
-        {"html": _TEXT},
-        root=_TEXT,
-        path=_TEXT,
-        file_path=_TEXT,
-        title=_TEXT,
-        text=_TEXT,
-        start_line=_WHOLE,
-        language=_maybe(_TEXT),
-        modified=_TEXT,
-        tags=_TEXTS,
-        author=_TEXT,
-        category=_TEXT,
-        description=_TEXT,
-        is_archived=_FLAG,
-        outline=_list(_object(level=_WHOLE, name=_TEXT, line=_WHOLE)),
-        passages=_list(
-            _object(
-                chunk_id=_TEXT, start_line=_WHOLE, end_line=_WHOLE, header_path=_TEXT
-            )
-        ),
-        links=_list(_LINKED),
-        backlinks=_list(_LINKED),
-    ),
-    "Excerpt": _object(
-        {"header_path": _TEXT, "next_line": _maybe(_WHOLE), "hints": _TEXTS},
-        root=_TEXT,
-        path=_TEXT,
-        start_line=_WHOLE,
-        end_line=_WHOLE,
-        content=_TEXT,
-        freshness=_ref("Freshness"),
-    ),
-    "Facets": _object(
-        documents=_WHOLE,
-        chunks=_WHOLE,
-        facets={
-            "type": "object",
-            "additionalProperties": _list(_object(value=_TEXT, documents=_WHOLE)),
-        },
-        freshness=_ref("Freshness"),
-    ),
-    "Graph": _object(
-        root=_TEXT,
-        around=_TEXT,
-        nodes=_list(_object(path=_TEXT, hops=_WHOLE, links=_WHOLE)),
-        edges=_list(_object(source=_TEXT, target=_TEXT, type=_TEXT)),
-        left_out=_WHOLE,
-    ),
-    "Status": _object(
-        roots=_list(
-            _object(
-                root=_TEXT,
-                path=_TEXT,
-                documents=_WHOLE,
-                chunks=_WHOLE,
-                generation=_WHOLE,
-                built_at=_TEXT,
-                pending_files=_WHOLE,
-                skipped=_COUNTS,
-                model=_TEXT,
-                workspaces=_TEXTS,
-            )
-        ),
-        freshness=_ref("Freshness"),
-        now=_list(_ref("Event")),
-        server=_object(version=_TEXT, editor=_TEXT),
-    ),
-    "Event": _object(
-        root=_TEXT,
-        generation=_WHOLE,
-        documents=_WHOLE,
-        chunks=_WHOLE,
-        pending_chunks=_WHOLE,
-        what=_TEXT,
-        done=_WHOLE,
-        total=_WHOLE,
-    ),
-    "Health": _object(status={"const": "ok"}),
-    "Session": _object(signed_in=_FLAG),
-    "OpenAPI": _object(
-        openapi=_TEXT, info={"type": "object"}, paths={"type": "object"}
-    ),
-    "Problem": _object(
-        {"hint": _TEXT},
-        type=_TEXT,
-        title=_TEXT,
-        status={"type": "integer"},
-        detail=_TEXT,
-    ),
+_JSON_TYPES: Final[Mapping[object, Schema]] = {
+    int: _WHOLE,
+    float: _NUMBER,
+    bool: _FLAG,
+    str | None: _maybe(_TEXT),
+    list[str]: _TEXTS,
+    tuple[str, ...]: _TEXTS,
+    dict[str, int]: _COUNTS,
 }
+
+
+def _value(value: Any, optional: Mapping[str, Schema] | None = None) -> Schema:
+    """Return the schema of a class of values whose JSON has all of their fields."""
+    types = {each.name: _JSON_TYPES.get(each.type, _TEXT) for each in fields(value)}
+    return _object(optional, **types)
+
+
+def answer_schemas() -> dict[str, Schema]:
+    """Return the schemas of the answers, by name."""
+    from tamis.live.browse import Heading, Linked, Listed, Node
+    from tamis.live.corpus import Freshness
+    from tamis.live.roots import Now, RootStatus
+
+    return {
+        "Found": _object(
+            {
+                "next_cursor": _TEXT,
+                "why_not": _value(WhyNot),
+                "funnel": _list(_value(Step)),
+                "graph_context": _list(_value(Related)),
+                "expanded_with": _TEXTS,
+                "synonyms": _TEXTS,
+            },
+            query=_TEXT,
+            filter=_TEXT,
+            query_type=_TEXT,
+            results=_list(_ref("Result")),
+            stats=_COUNTS,
+            timings_ms=_COUNTS,
+            index=_ref("Index"),
+            hints=_TEXTS,
+            freshness=_ref("Freshness"),
+        ),
+        "Result": _object(
+            {
+                "root": _TEXT,
+                "matched_lines": _SPAN,
+                "score_source": _TEXT,
+                "also_in": _list(_value(Place)),
+                "also_in_count": _WHOLE,
+                "places": _COUNTS,
+                "marks": _object(words=_list(_SPAN), sentence=_maybe(_SPAN)),
+            },
+            chunk_id=_TEXT,
+            doc_id=_TEXT,
+            file_path=_TEXT,
+            path=_TEXT,
+            start_line=_WHOLE,
+            end_line=_WHOLE,
+            header_path=_TEXT,
+            content=_TEXT,
+            score=_NUMBER,
+            raw_score=_NUMBER,
+            chunk_type=_TEXT,
+            language=_maybe(_TEXT),
+            tags=_TEXTS,
+            is_archived=_FLAG,
+            parent_chunk_id=_maybe(_TEXT),
+            modified=_TEXT,
+            evidence=_list(_value(Evidence)),
+            boosts=_COUNTS,
+        ),
+        "Index": _value(IndexState),
+        "Freshness": _value(Freshness),
+        "Documents": _object(
+            {"next_cursor": _TEXT},
+            documents=_list(_value(Listed, {"root": _TEXT})),
+            total=_WHOLE,
+            freshness=_ref("Freshness"),
+        ),
+        "Document": _object(
+            {"html": _TEXT},
+            root=_TEXT,
+            path=_TEXT,
+            file_path=_TEXT,
+            title=_TEXT,
+            text=_TEXT,
+            start_line=_WHOLE,
+            language=_maybe(_TEXT),
+            modified=_TEXT,
+            tags=_TEXTS,
+            author=_TEXT,
+            category=_TEXT,
+            description=_TEXT,
+            is_archived=_FLAG,
+            outline=_list(_value(Heading)),
+            passages=_list(
+                _object(
+                    chunk_id=_TEXT,
+                    start_line=_WHOLE,
+                    end_line=_WHOLE,
+                    header_path=_TEXT,
+                )
+            ),
+            links=_list(_value(Linked)),
+            backlinks=_list(_value(Linked)),
+        ),
+        "Excerpt": _object(
+            {"header_path": _TEXT, "next_line": _maybe(_WHOLE), "hints": _TEXTS},
+            root=_TEXT,
+            path=_TEXT,
+            start_line=_WHOLE,
+            end_line=_WHOLE,
+            content=_TEXT,
+            freshness=_ref("Freshness"),
+        ),
+        "Facets": _object(
+            documents=_WHOLE,
+            chunks=_WHOLE,
+            facets={
+                "type": "object",
+                "additionalProperties": _list(_object(value=_TEXT, documents=_WHOLE)),
+            },
+            freshness=_ref("Freshness"),
+        ),
+        "Graph": _object(
+            root=_TEXT,
+            around=_TEXT,
+            nodes=_list(_value(Node)),
+            edges=_list(_object(source=_TEXT, target=_TEXT, type=_TEXT)),
+            left_out=_WHOLE,
+        ),
+        "Status": _object(
+            roots=_list(_value(RootStatus)),
+            freshness=_ref("Freshness"),
+            now=_list(_ref("Event")),
+            server=_object(version=_TEXT, editor=_TEXT),
+        ),
+        "Event": _value(Now),
+        "Health": _object(status={"const": "ok"}),
+        "Session": _object(signed_in=_FLAG),
+        "OpenAPI": _object(
+            openapi=_TEXT, info={"type": "object"}, paths={"type": "object"}
+        ),
+        "Problem": _object(
+            {"hint": _TEXT},
+            type=_TEXT,
+            title=_TEXT,
+            status={"type": "integer"},
+            detail=_TEXT,
+        ),
+    }
