@@ -93,15 +93,15 @@ def agent_run() -> str:
         time.sleep(_TRUSTED)
         with Corpus(root, index_directory(root, settings, None), settings) as corpus:
             corpus.refresh()
-        desk = ServerState([Folder("shop", root, settings)])
+        state = ServerState([Folder("shop", root, settings)])
         try:
-            return anyio.run(_ask, desk)
+            return anyio.run(_ask, state)
         finally:
-            desk.close()
+            state.close()
 
 
-async def _ask(desk: ServerState) -> str:
-    async with Client(make_server(desk)) as client:
+async def _ask(state: ServerState) -> str:
+    async with Client(make_server(state)) as client:
         while not (await client.call_tool("index_status", {})).structured_content[
             "freshness"
         ]["complete"]:

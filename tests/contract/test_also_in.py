@@ -98,8 +98,8 @@ def test_for_agents_and_over_http(tmp_path):
     site = site_of(tmp_path / "docs", files, model__name="none")
     try:
         said = site.get("/search", q="retries limited")["results"][0]
-        (told,) = answer_of(site.desk, query="retries limited")["results"]
-        lines = text(site.desk, query="retries limited").splitlines()
+        (told,) = answer_of(site.state, query="retries limited")["results"]
+        lines = text(site.state, query="retries limited").splitlines()
     finally:
         site.close()
     assert [place["path"] for place in said["also_in"]] == [

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.corpora import open_corpus, test_settings, write_files
-from support.served import desk_of, fault, text, with_client
+from support.served import fault, state_of, text, with_client
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import BadSetting, StorageFault
@@ -258,14 +258,14 @@ def test_the_traps_and_the_canary_would_be_noticed(made):
 def test_agents_get_data_and_nothing_else(tmp_path):
     """Over MCP: no control characters in texts, what is outside is unknown, injections are content."""
     root = hostile(tmp_path)
-    desk = desk_of(root, {})
+    state = state_of(root, {})
     for tool, arguments in (
         ("query_documents", {"query": "alpha", "limit": 50, "max_tokens": 50_000}),
         ("graphrag_hybrid_search", {"query": "alpha", "limit": 50}),
         ("index_status", {}),
         ("get_passage", {"path": next(name for name in FILES if "owned" in str(name))}),
     ):
-        told = text(desk, tool, **arguments)
+        told = text(state, tool, **arguments)
         assert not OBEYED.search(told), tool
         assert CANARY not in told
     for path in (
@@ -276,7 +276,7 @@ def test_agents_get_data_and_nothing_else(tmp_path):
         f"x{EVIL}",
         "pipe.md",
     ):
-        said = fault(desk, "get_passage", {"path": path})
+        said = fault(state, "get_passage", {"path": path})
         assert not OBEYED.search(said)
         assert CANARY not in said
     for address in (
@@ -288,20 +288,20 @@ def test_agents_get_data_and_nothing_else(tmp_path):
     ):
         with pytest.raises(Exception, match="Resource not found"):
             with_client(
-                desk,
+                state,
                 lambda client, address=address: client.read_resource(
                     f"tamis://doc/{address}"
                 ),
             )
-    found = text(desk, query="previous instructions", limit=1)
+    found = text(state, query="previous instructions", limit=1)
     assert INJECTION in found, "it is content, below the path and lines that it is from"
     assert found.splitlines()[0].startswith("README.md:")
-    desk.close()
+    state.close()
 
 
 def test_what_becomes_a_link_after_it_was_indexed_is_not_served(tmp_path):
     root = hostile(tmp_path)
-    desk = desk_of(root, {})
+    state = state_of(root, {})
     (root / "README.md").unlink()
     (root / "README.md").symlink_to(root.parent / "outside" / "secret.md")
     (root / "docs").rename(root.parent / "moved")
@@ -309,10 +309,10 @@ def test_what_becomes_a_link_after_it_was_indexed_is_not_served(tmp_path):
     for path in ("README.md", "docs/tags.md"):
         with pytest.raises(Exception, match="Resource not found"):
             with_client(
-                desk,
+                state,
                 lambda client, path=path: client.read_resource(f"tamis://doc/{path}"),
             )
-    desk.close()
+    state.close()
 
 
 @pytest.mark.parametrize("name", ["", "index.db", "segments"])

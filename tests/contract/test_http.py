@@ -17,7 +17,7 @@ from mcp import Client
 
 from support.corpora import write_files
 from support.packages import not_installed
-from support.served import FILES, desk_of
+from support.served import FILES, state_of
 from support.sites import API, Site, site_of, site_over
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
@@ -102,8 +102,8 @@ def told(found):
 )
 def test_the_answer_is_that_of_python(question, shop):
     """The contract of the design, word for word; by body and by address. Other doors: test_mcp_tools."""
-    root = shop.desk.folders[0].path
-    with Corpus(root, root / ".tamis", shop.desk.folders[0].settings) as corpus:
+    root = shop.state.folders[0].path
+    with Corpus(root, root / ".tamis", shop.state.folders[0].settings) as corpus:
         expected = json.loads(json.dumps(corpus.search(**question).to_dict()))
     # A hint is the same, in the words of its door.
     hints = [hint.replace("--min-score ", "min_score=") for hint in expected["hints"]]
@@ -203,7 +203,7 @@ def test_counts_and_lists_are_those_of_an_index_of_the_rest(narrowing, shop, tmp
         tmp_path / "shop", {path: FILES[path] for path in FILES if path in kept | apart}
     )
     for file in kept:
-        times = os.stat(shop.desk.folders[0].path / file)
+        times = os.stat(shop.state.folders[0].path / file)
         os.utime(root / file, ns=(times.st_atime_ns, times.st_mtime_ns))
     other = site_over(root)
     one, two = (
@@ -490,7 +490,7 @@ def test_what_takes_no_arguments_takes_none(shop):
 def test_a_call_that_takes_too_long(tmp_path):
     site = site_of(tmp_path / "r", server__deadline=0.1)
     released = threading.Event()
-    site.desk.roots.search = lambda *_: released.wait(600)
+    site.state.roots.search = lambda *_: released.wait(600)
     assert "no answer within 0.1 s" in site.fault("/search?q=x", 504)["detail"]
     released.set()
     site.close()
@@ -498,7 +498,7 @@ def test_a_call_that_takes_too_long(tmp_path):
 
 def test_a_fault_says_no_more_than_that(tmp_path, caplog):
     site = site_of(tmp_path / "r")
-    site.desk.roots.search = lambda *_: 1 / 0
+    site.state.roots.search = lambda *_: 1 / 0
     assert "secret" not in str(site.fault("/search?q=secret", 500))
     assert "ZeroDivisionError" in caplog.text
     assert "secret" not in caplog.text
@@ -573,7 +573,7 @@ def test_the_page_itself_may_ask(shop):
 
 
 def test_another_name_of_this_machine(tmp_path):
-    site = Site(desk_of(tmp_path / "r"), names=("search.example",))
+    site = Site(state_of(tmp_path / "r"), names=("search.example",))
     assert (
         site.request("GET", "/health", headers={"Host": "search.example"}).status_code
         == 200
@@ -583,7 +583,7 @@ def test_another_name_of_this_machine(tmp_path):
 
 @pytest.fixture
 def guarded(tmp_path):
-    site = Site(desk_of(tmp_path / "shop"), TOKEN)
+    site = Site(state_of(tmp_path / "shop"), TOKEN)
     yield site
     site.close()
 
@@ -663,7 +663,7 @@ def test_agents_are_served_from_the_same_roots(tmp_path):
     site = site_of(tmp_path / "shop")
 
     async def ask():
-        async with Client(make_server(site.desk)) as client:
+        async with Client(make_server(site.state)) as client:
             return (
                 await client.call_tool("query_documents", {"query": "grass"})
             ).structured_content
@@ -753,4 +753,4 @@ def test_a_token_is_in_the_document_where_there_is_one(guarded):
     document = guarded.request("GET", "/openapi.json").json()
     assert document["paths"][f"{API}/search"]["get"]["security"]
     assert "security" not in document["paths"][f"{API}/health"]["get"]
-    assert application(guarded.api, Agents(guarded.desk), ())
+    assert application(guarded.api, Agents(guarded.state), ())

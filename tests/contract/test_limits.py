@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.corpora import open_corpus, test_settings, words_first, write_files
-from support.served import answer, desk_of
+from support.served import answer, state_of
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import BadSetting, TooManyFiles
@@ -92,15 +92,15 @@ def test_an_index_that_was_let_through_may_grow(root):
 
 
 def test_a_server_says_so_and_answers_from_what_it_has(tmp_path):
-    desk = desk_of(tmp_path / "root", FILES)
+    state = state_of(tmp_path / "root", FILES)
     write_files(tmp_path / "root", {"new.md": "alpha"})
-    desk.close()
-    desk = desk_of(tmp_path / "root", {}, indexed=False, index__max_files=12)
-    found = answer(desk, query="alpha", limit=20)
+    state.close()
+    state = state_of(tmp_path / "root", {}, indexed=False, index__max_files=12)
+    found = answer(state, query="alpha", limit=20)
     assert len(found["results"]) == 12
     assert "more than 12 files" in found["freshness"]["note"]
     assert "index.max_files" in found["freshness"]["note"]
-    desk.close()
+    state.close()
 
 
 @pytest.mark.parametrize(("said", "code"), [("y\n", 0), ("\n", 2)])

@@ -17,9 +17,9 @@ from support.served import (
     LOCAL,
     answer,
     call,
-    desk_of,
-    desk_over,
     post,
+    state_of,
+    state_over,
     with_client,
 )
 from tamis.errors import UsageError
@@ -39,23 +39,23 @@ MOST_BYTES = 6 * 1024
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    desk = desk_of(tmp_path_factory.mktemp("served") / "shop")
-    answer(desk, query="grass")
-    yield desk
-    desk.close()
+    state = state_of(tmp_path_factory.mktemp("served") / "shop")
+    answer(state, query="grass")
+    yield state
+    state.close()
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     write_files(folder / "one", FILES)
-    desk = desk_over(
+    state = state_over(
         folder / "one",
         write_files(folder / "two words", {"lab/Bäume & co.md": "trees"}),
     )
-    answer(desk, query="grass")
-    yield desk
-    desk.close()
+    answer(state, query="grass")
+    yield state
+    state.close()
 
 
 def test_both_revisions_are_spoken(shop):
@@ -72,12 +72,12 @@ def test_both_revisions_are_spoken(shop):
 def many(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     names = [f"a project with a name of its own {number}" for number in range(12)]
-    desk = desk_over(
+    state = state_over(
         *(write_files(folder / name, {"a.md": "grass"}) for name in names),
         indexed=False,
     )
-    yield desk
-    desk.close()
+    yield state
+    state.close()
 
 
 # --- The list of tools ----------------------------------------------------------------------
@@ -277,29 +277,29 @@ def test_documents_are_resources(mode, shop):
 
 
 def test_resources_come_in_pages(tmp_path):
-    desk = desk_of(
+    state = state_of(
         tmp_path / "r", {f"{n:03}.md": f"grass {n}" for n in range(230)}, indexed=False
     )
     assert (
-        with_client(desk, all_resources) == []
+        with_client(state, all_resources) == []
     )  # nothing is indexed because a client connects
     assert not (tmp_path / "r/.tamis").exists()
-    answer(desk, query="grass")
-    wait_for(desk)
-    assert [each.name for each in with_client(desk, all_resources)] == [
+    answer(state, query="grass")
+    wait_for(state)
+    assert [each.name for each in with_client(state, all_resources)] == [
         f"{n:03}.md" for n in range(230)
     ]
-    first = with_client(desk, lambda client: client.list_resources())
+    first = with_client(state, lambda client: client.list_resources())
     assert len(first.resources) == 100
     with pytest.raises(MCPError, match="no cursor of ours"):
-        with_client(desk, lambda client: client.list_resources(cursor="nonsense"))
-    desk.close()
+        with_client(state, lambda client: client.list_resources(cursor="nonsense"))
+    state.close()
 
 
-def wait_for(desk, patience=60.0):
+def wait_for(state, patience=60.0):
     end = time.monotonic() + patience
     while (
-        not answer(desk, "index_status")["freshness"]["complete"]
+        not answer(state, "index_status")["freshness"]["complete"]
         and time.monotonic() < end
     ):
         time.sleep(0.1)
@@ -329,18 +329,18 @@ def test_nothing_else_is_a_resource(mode, uri, shop):
 
 
 def test_a_document_that_is_gone_or_no_text_any_more(tmp_path):
-    desk = desk_of(tmp_path / "r", {"a.md": "grass", "b.md": "hay"})
-    answer(desk, query="grass")
-    wait_for(desk)
+    state = state_of(tmp_path / "r", {"a.md": "grass", "b.md": "hay"})
+    answer(state, query="grass")
+    wait_for(state)
     (tmp_path / "r/a.md").unlink()
     (tmp_path / "r/b.md").write_bytes(b"\0\1" * 50)
     for name in ("a.md", "b.md"):
         with pytest.raises(MCPError, match="Resource not found"):
             with_client(
-                desk,
+                state,
                 lambda client, name=name: client.read_resource(f"tamis://doc/{name}"),
             )
-    desk.close()
+    state.close()
 
 
 def test_resources_of_several_roots(both):
@@ -405,10 +405,10 @@ def test_a_prompt_asked_wrongly(name, arguments, said, shop):
     assert caught.value.code == INVALID_PARAMS
 
 
-def completed(desk, argument, typed, mode="auto", reference=None):
+def completed(state, argument, typed, mode="auto", reference=None):
     reference = reference or PromptReference(name="find_and_cite")
     use = lambda client: client.complete(reference, {"name": argument, "value": typed})  # noqa: E731
-    return with_client(desk, use, mode).completion
+    return with_client(state, use, mode).completion
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -433,17 +433,17 @@ def test_completions(mode, shop):
 
 
 def test_completions_are_bounded(tmp_path):
-    desk = desk_of(
+    state = state_of(
         tmp_path / "r", {f"{n:03}.md": f"grass {n}" for n in range(130)}, indexed=False
     )
     assert (
-        completed(desk, "path", "").values == []
+        completed(state, "path", "").values == []
     )  # no index yet, and none is made for this
-    answer(desk, query="grass")
-    wait_for(desk)
-    found = completed(desk, "path", "")
+    answer(state, query="grass")
+    wait_for(state)
+    found = completed(state, "path", "")
     assert (len(found.values), found.total, found.has_more) == (100, 130, True)
-    desk.close()
+    state.close()
 
 
 def test_roots_are_completed(both):
@@ -455,7 +455,7 @@ def test_roots_are_completed(both):
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_progress_is_told_while_the_first_index_is_made(mode, tmp_path):
-    desk = desk_of(
+    state = state_of(
         tmp_path / mode,
         {f"{n}.md": f"# {n}\n\ngrass {n}\n" * 20 for n in range(300)},
         indexed=False,
@@ -471,17 +471,17 @@ def test_progress_is_told_while_the_first_index_is_made(mode, tmp_path):
             "query_documents", {"query": "grass"}, progress_callback=watch
         )
 
-    assert not with_client(desk, ask, mode).is_error
+    assert not with_client(state, ask, mode).is_error
     assert told
     steps = [progress for progress, _, _ in told]
     assert steps == sorted(set(steps)), "progress goes on"
     assert all(progress <= total for progress, total, _ in told)
-    desk.close()
+    state.close()
 
 
 def test_a_cancelled_call_lets_go_at_once(tmp_path, monkeypatch):
     """Its thread goes on; the client does not wait for it, and the next call is answered."""
-    desk = desk_of(tmp_path / "r", {"a.md": "grass"})
+    state = state_of(tmp_path / "r", {"a.md": "grass"})
     for mode in ERAS:
         begun, released, ended = (threading.Event() for _ in range(3))
 
@@ -506,9 +506,9 @@ def test_a_cancelled_call_lets_go_at_once(tmp_path, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr("tamis.live.roots.Roots.search", search)
-            assert with_client(desk, ask, mode).tools
+            assert with_client(state, ask, mode).tools
             assert ended.wait(60)
-    desk.close()
+    state.close()
 
 
 def test_many_calls_at_once(shop):
@@ -536,14 +536,14 @@ def test_many_calls_at_once(shop):
 
 
 def test_a_damaged_index_is_an_error_that_says_what_to_do(tmp_path):
-    desk = desk_of(tmp_path / "r", {"a.md": "grass"})
+    state = state_of(tmp_path / "r", {"a.md": "grass"})
     segment = next((tmp_path / "r/.tamis/segments").iterdir())
     (segment / "words.bin").write_bytes(b"")
-    other = desk_over(tmp_path / "r", indexed=False)
+    other = state_over(tmp_path / "r", indexed=False)
     result = call(other, "query_documents", {"query": "grass"})
     assert result.is_error
     assert "tamis rebuild-index" in result.content[0].text
-    desk.close()
+    state.close()
     other.close()
 
 

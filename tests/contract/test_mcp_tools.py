@@ -14,11 +14,11 @@ from support.served import (
     FILES,
     answer,
     call,
-    desk_of,
-    desk_over,
     fault,
     ids,
     paths,
+    state_of,
+    state_over,
     text,
 )
 from support.sites import Site
@@ -36,14 +36,14 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    desk = desk_of(tmp_path_factory.mktemp("served") / "shop")
-    yield desk
-    desk.close()
+    state = state_of(tmp_path_factory.mktemp("served") / "shop")
+    yield state
+    state.close()
 
 
-def found(desk, tool, **arguments):
+def found(state, tool, **arguments):
     return set(
-        paths(answer(desk, tool, query="grass refund billing", limit=50, **arguments))
+        paths(answer(state, tool, query="grass refund billing", limit=50, **arguments))
     )
 
 
@@ -123,7 +123,7 @@ def test_excluding_equals_never_having_indexed(tmp_path, shop):
     without = {
         path: content for path, content in FILES.items() if path != "docs/refunds.md"
     }
-    other = desk_of(tmp_path / "shop", without)
+    other = state_of(tmp_path / "shop", without)
     for tool in QUERY_TOOLS:
         one = answer(
             shop,
@@ -167,14 +167,14 @@ def test_one_passage_per_document(tmp_path):
     sections = "\n".join(
         f"## Part {n}\n\ngrass grows here, kind {n} " + "word " * 60 for n in range(6)
     )
-    desk = desk_of(
+    state = state_of(
         tmp_path / "r", {"a.md": f"# A\n\n{sections}", "b.md": "# B\n\ngrass"}
     )
-    assert len(answer(desk, query="grass", limit=20)["results"]) > 2
+    assert len(answer(state, query="grass", limit=20)["results"]) > 2
     assert sorted(
-        paths(answer(desk, "query_unique_documents", query="grass", limit=20))
+        paths(answer(state, "query_unique_documents", query="grass", limit=20))
     ) == ["a.md", "b.md"]
-    desk.close()
+    state.close()
 
 
 @pytest.mark.rows("R002-092")
@@ -189,13 +189,13 @@ def test_one_tool_finds_documents_and_code(shop):
 @pytest.mark.rows("R001-030")
 def test_a_lane_that_is_off_is_not_missed(tmp_path):
     """Without words, the others answer."""
-    desk = desk_of(tmp_path / "r", search__keyword_weight=0.0)
-    assert hybrid(desk)["results"]
-    desk.close()
+    state = state_of(tmp_path / "r", search__keyword_weight=0.0)
+    assert hybrid(state)["results"]
+    state.close()
 
 
-def hybrid(desk, **arguments):
-    return answer(desk, "graphrag_hybrid_search", query="refund of grass", **arguments)
+def hybrid(state, **arguments):
+    return answer(state, "graphrag_hybrid_search", query="refund of grass", **arguments)
 
 
 @pytest.mark.rows("R001-028", "R001-031")
@@ -217,14 +217,14 @@ def test_hops(tmp_path):
     chain = {f"{n}.md": f"# {n}\n\nsee [next]({n + 1}.md)\n" for n in range(4)} | {
         "start.md": "zebra [a](0.md)\n"
     }
-    desk = desk_of(tmp_path / "r", chain, search__semantic_weight=0.0)
+    state = state_of(tmp_path / "r", chain, search__semantic_weight=0.0)
     for hops, reached in ((0, 0), (1, 1), (2, 2), (3, 3)):
-        shown = answer(desk, "graphrag_hybrid_search", query="zebra", max_hops=hops)
+        shown = answer(state, "graphrag_hybrid_search", query="zebra", max_hops=hops)
         assert len(paths(shown)) == 1 + reached
         assert len(shown["graph_context"]) >= reached
-    assert len(answer(desk, "graphrag_hybrid_search", query="zebra")["results"]) == 3
-    assert len(answer(desk, query="zebra")["results"]) == 2
-    desk.close()
+    assert len(answer(state, "graphrag_hybrid_search", query="zebra")["results"]) == 3
+    assert len(answer(state, query="zebra")["results"]) == 2
+    state.close()
 
 
 @pytest.mark.rows("R001-032", "C30")
@@ -235,19 +235,19 @@ def test_without_fusion_the_order_is_that_of_the_meaning_lane(tmp_path):
         for n in range(8)
     }
     root = write_files(tmp_path / "r", files)
-    desk = desk_over(root)
+    state = state_over(root)
     arguments = {
         "query": "refund_order grass",
         "limit": 30,
         "rerank_with_recency": False,
     }
-    alone = answer(desk, "graphrag_hybrid_search", use_rrf=False, **arguments)
-    fused = answer(desk, "graphrag_hybrid_search", **arguments)
+    alone = answer(state, "graphrag_hybrid_search", use_rrf=False, **arguments)
+    fused = answer(state, "graphrag_hybrid_search", **arguments)
     assert ids(alone["results"]) != ids(fused["results"])
     with Corpus(
         root,
-        index_directory(root, desk.folders[0].settings, None),
-        desk.folders[0].settings,
+        index_directory(root, state.folders[0].settings, None),
+        state.folders[0].settings,
     ) as corpus:
         results = corpus.search("refund_order grass", limit=30, use_rrf=False).results
     assert [result.chunk_id for result in results] == ids(alone["results"])
@@ -256,15 +256,15 @@ def test_without_fusion_the_order_is_that_of_the_meaning_lane(tmp_path):
     }
     cosines = [result.evidence[0].score for result in results]
     assert cosines == sorted(cosines, reverse=True)
-    desk.close()
+    state.close()
 
 
 def test_without_fusion_a_model_is_needed(tmp_path):
-    desk = desk_of(tmp_path / "r", model__name="none")
+    state = state_of(tmp_path / "r", model__name="none")
     assert "use a model" in fault(
-        desk, "graphrag_hybrid_search", {"query": "grass", "use_rrf": False}
+        state, "graphrag_hybrid_search", {"query": "grass", "use_rrf": False}
     )
-    desk.close()
+    state.close()
 
 
 @pytest.mark.rows("R001-034", "R001-040..043")
@@ -272,27 +272,27 @@ def test_recency(tmp_path):
     """Of equals the younger one, in the tool that asks for it."""
     today, old = time.strftime("%Y-%m-%d"), "2019-01-01"
     page = "---\nmodified: {}\n---\n# {}\n\nzebra stripes\n"
-    desk = desk_of(
+    state = state_of(
         tmp_path / "r", {"a.md": page.format(old, "A"), "b.md": page.format(today, "B")}
     )
-    assert paths(answer(desk, "graphrag_hybrid_search", query="zebra")) == [
+    assert paths(answer(state, "graphrag_hybrid_search", query="zebra")) == [
         "b.md",
         "a.md",
     ]
     off = answer(
-        desk, "graphrag_hybrid_search", query="zebra", rerank_with_recency=False
+        state, "graphrag_hybrid_search", query="zebra", rerank_with_recency=False
     )
-    assert paths(off) == paths(answer(desk, query="zebra")) == ["a.md", "b.md"]
-    desk.close()
+    assert paths(off) == paths(answer(state, query="zebra")) == ["a.md", "b.md"]
+    state.close()
 
 
 def test_a_configured_profile_is_kept(tmp_path):
     page = "---\nmodified: 2019-01-01\n---\n# A\n\nzebra\n"
     for profile, factor in (("docs", None), ("off", 0.5)):
         root = write_files(tmp_path / profile, {"a.md": page})
-        desk = desk_over(root, search__recency_profile=profile)
-        answer(desk, query="zebra")
-        with Corpus(root, root / ".tamis", desk.folders[0].settings) as corpus:
+        state = state_over(root, search__recency_profile=profile)
+        answer(state, query="zebra")
+        with Corpus(root, root / ".tamis", state.folders[0].settings) as corpus:
             boosts = corpus.search("zebra", rerank_with_recency=True).results[0].boosts
             assert boosts.get("recency") == factor
             assert (
@@ -301,7 +301,7 @@ def test_a_configured_profile_is_kept(tmp_path):
                 .results[0]
                 .boosts
             )
-        desk.close()
+        state.close()
 
 
 # --- Size -----------------------------------------------------------------------------------
@@ -315,9 +315,9 @@ LONG = {
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    desk = desk_of(tmp_path_factory.mktemp("served") / "pages", LONG)
-    yield desk
-    desk.close()
+    state = state_of(tmp_path_factory.mktemp("served") / "pages", LONG)
+    yield state
+    state.close()
 
 
 @pytest.mark.parametrize("most", [200, 300, 500, 1000, 3000, 20_000])
@@ -339,7 +339,7 @@ def test_an_answer_keeps_its_budget(tool, most, pages):
 
 
 def test_the_configured_size_is_the_usual_one(tmp_path):
-    small = desk_of(tmp_path / "r", LONG, server__max_tokens=300)
+    small = state_of(tmp_path / "r", LONG, server__max_tokens=300)
     assert len(json.dumps(answer(small, query="grass", limit=12))) < 1200
     small.close()
 
@@ -404,16 +404,16 @@ def test_a_cursor_belongs_to_its_question(pages):
 
 
 def test_a_cursor_knows_that_the_index_has_changed(tmp_path):
-    desk = desk_of(tmp_path / "r", LONG)
-    cursor = answer(desk, query="grass", limit=1)["next_cursor"]
+    state = state_of(tmp_path / "r", LONG)
+    cursor = answer(state, query="grass", limit=1)["next_cursor"]
     assert not any(
         "changed" in hint
-        for hint in answer(desk, query="grass", limit=1, cursor=cursor)["hints"]
+        for hint in answer(state, query="grass", limit=1, cursor=cursor)["hints"]
     )
     write_files(tmp_path / "r", {"new.md": "grass"})
-    hints = until(lambda: answer(desk, query="grass", limit=1, cursor=cursor)["hints"])
+    hints = until(lambda: answer(state, query="grass", limit=1, cursor=cursor)["hints"])
     assert any("the index has changed" in hint for hint in hints)
-    desk.close()
+    state.close()
 
 
 def until(look, patience=30.0):
@@ -446,7 +446,7 @@ PARTS = "# Book\n\n" + "\n".join(
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     root = tmp_path_factory.mktemp("served") / "book"
-    desk = desk_of(
+    state = state_of(
         root,
         {
             "book.md": PARTS,
@@ -455,9 +455,9 @@ def book(tmp_path_factory):
             "b#1.md": "# odd\n\nname",
         },
     )
-    answer(desk, query="part")
-    yield desk
-    desk.close()
+    answer(state, query="part")
+    yield state
+    state.close()
 
 
 def test_neighbours(book):
@@ -539,28 +539,28 @@ def test_a_name_with_a_sharp(book):
 
 
 def test_a_section_is_read_by_its_id(tmp_path):
-    desk = desk_of(tmp_path / "r", {"book.md": PARTS}, chunking__parents=True)
-    result = answer(desk, query="part 4", limit=1)["results"][0]
+    state = state_of(tmp_path / "r", {"book.md": PARTS}, chunking__parents=True)
+    result = answer(state, query="part 4", limit=1)["results"][0]
     assert "#parent-" in result["chunk_id"]
-    assert answer(desk, "get_passage", chunk_id=result["chunk_id"])[
+    assert answer(state, "get_passage", chunk_id=result["chunk_id"])[
         "content"
     ].startswith(result["content"][:50])
-    desk.close()
+    state.close()
 
 
 def test_a_notebook_is_read_as_its_cells(tmp_path):
     cell = {"metadata": {}, "cell_type": "markdown"}
     cells = [cell | {"source": [f"# Cell {n}\n", "zebra " * 60]} for n in range(4)]
-    desk = desk_of(
+    state = state_of(
         tmp_path / "r",
         {"a.ipynb": json.dumps({"cells": cells, "metadata": {}}, indent=1)},
     )
-    result = answer(desk, query="cell 2", limit=1)["results"][0]
-    read = answer(desk, "get_passage", chunk_id=result["chunk_id"], neighbours=20)
+    result = answer(state, query="cell 2", limit=1)["results"][0]
+    read = answer(state, "get_passage", chunk_id=result["chunk_id"], neighbours=20)
     assert '"cell_type"' not in read["content"]
     assert all(f"# Cell {n}" in read["content"] for n in range(4))
     lines = answer(
-        desk,
+        state,
         "get_passage",
         path="a.ipynb",
         start_line=result["start_line"],
@@ -568,9 +568,9 @@ def test_a_notebook_is_read_as_its_cells(tmp_path):
     )
     assert "# Cell" in lines["content"]
     assert "nothing to read" in fault(
-        desk, "get_passage", {"path": "a.ipynb", "start_line": 9999}
+        state, "get_passage", {"path": "a.ipynb", "start_line": 9999}
     )
-    desk.close()
+    state.close()
 
 
 def test_a_link_out_of_the_root_is_not_followed(tmp_path):
@@ -579,10 +579,10 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path):
         tmp_path / "outside", {"s.md": "the secret zebra", "a.md": "the secret zebra"}
     )
     root = tmp_path / "r"
-    desk = desk_of(
+    state = state_of(
         root, {"a.md": "grass", "deep/a.md": "grass too"}, server__budget_ms=0
     )
-    with_index = answer(desk, query="grass")
+    with_index = answer(state, query="grass")
     assert len(with_index["results"]) == 2
     (root / "a.md").unlink()
     os.symlink(secret / "s.md", root / "a.md")
@@ -591,16 +591,16 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path):
     os.symlink(secret, root / "deep")
     for path in ("a.md", "deep/a.md"):
         for arguments in ({"path": path}, {"chunk_id": f"{path}#0", "neighbours": 1}):
-            result = call(desk, "get_passage", arguments)
+            result = call(state, "get_passage", arguments)
             assert "zebra" not in result.model_dump_json()
-    desk.close()
+    state.close()
 
 
 def test_the_state_of_the_index(tmp_path):
     files = FILES | {"b.bin": b"\0\1\2" * 100, "node_modules/x.js": "1"}
-    desk = desk_of(tmp_path / "shop", files)
-    until(lambda: answer(desk, "index_status")["freshness"]["complete"])
-    status = answer(desk, "index_status")
+    state = state_of(tmp_path / "shop", files)
+    until(lambda: answer(state, "index_status")["freshness"]["complete"])
+    status = answer(state, "index_status")
     (root,) = status["roots"]
     assert root["documents"] == len(SHOWN | HIDDEN)
     assert root["chunks"] >= root["documents"]
@@ -610,13 +610,13 @@ def test_the_state_of_the_index(tmp_path):
     assert root["path"] == str((tmp_path / "shop").resolve())
     assert 0 <= root["age_seconds"] < 600
     assert status["freshness"]["pending_files"] == root["pending_files"] == 0
-    said = text(desk, "index_status")
+    said = text(state, "index_status")
     assert (
         f"{root['documents']} documents" in said
         and "workspaces: api" in said
         and "ignored" in said
     )
-    desk.close()
+    state.close()
 
 
 # --- Strictness -----------------------------------------------------------------------------
@@ -833,9 +833,9 @@ def both(tmp_path_factory):
             "c.md": "grass and hay",
         },
     )
-    desk = desk_over(folder / "one/notes", folder / "two/notes")
-    yield desk
-    desk.close()
+    state = state_over(folder / "one/notes", folder / "two/notes")
+    yield state
+    state.close()
 
 
 def test_several_roots_are_asked_as_one(both):
@@ -905,10 +905,10 @@ def test_hints_are_true_of_all_roots_together(tmp_path):
         },
     )
     write_files(tmp_path / "b", {"lamp.md": "# Lamp\n\nA lamp glows.\n"})
-    with closing(desk_over(tmp_path / "a", tmp_path / "b")) as desk:
+    with closing(state_over(tmp_path / "a", tmp_path / "b")) as state:
 
         def hints(**asked):
-            return answer(desk, **asked)["hints"]
+            return answer(state, **asked)["hints"]
 
         [unsure] = hints(query="queue", root="b")
         assert "nothing here is likely" in unsure

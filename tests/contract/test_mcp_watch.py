@@ -21,7 +21,7 @@ from test_mcp_processes import (
 )
 
 from support.corpora import test_settings, write_files
-from support.served import FILES, HELLO, answer, desk_of
+from support.served import FILES, HELLO, answer, state_of
 from tamis.corpus import Corpus
 from tamis.errors import StorageFault
 from tamis.index.embedded.folder import holder
@@ -139,22 +139,22 @@ def test_where_the_system_does_not_tell_we_look_and_say_so(
 
     monkeypatch.setattr("watchfiles._rust_notify.RustNotify", refuse)
     caplog.set_level(logging.INFO, "tamis.server")
-    desk = desk_of(tmp_path / "shop", server__watch=True, watch__poll_ms=100)
+    state = state_of(tmp_path / "shop", server__watch=True, watch__poll_ms=100)
     try:
-        answer(desk, query="grass")
+        answer(state, query="grass")
         wait_until(lambda: "looking every 0.1 s instead" in caplog.text)
         write_files(tmp_path / "shop", {"docs/new.md": "zebra"})
         wait_until(
             lambda: found((tmp_path / "shop").resolve(), "zebra") == ["docs/new.md"]
         )
     finally:
-        desk.close()
+        state.close()
     polling = [each for each in caplog.records if "instead" in each.getMessage()]
     assert [each.levelno for each in polling] == [logging.WARNING]
 
 
 def test_a_fault_in_the_background_is_said_once(tmp_path, caplog, monkeypatch):
-    desk = desk_of(tmp_path / "shop", server__watch=True)
+    state = state_of(tmp_path / "shop", server__watch=True)
     tries = []
 
     def fail(*_: object, **__: object) -> None:
@@ -165,10 +165,10 @@ def test_a_fault_in_the_background_is_said_once(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("tamis.index.build.build", fail)
     write_files(tmp_path / "shop", {"docs/new.md": "zebra"})
     try:
-        assert "the disk is full" in answer(desk, query="grass")["freshness"]["note"]
+        assert "the disk is full" in answer(state, query="grass")["freshness"]["note"]
         wait_until(lambda: len(tries) > 3)
     finally:
-        desk.close()
+        state.close()
     assert [each.getMessage() for each in caplog.records] == [
         "shop: the disk is full (free some)"
     ]

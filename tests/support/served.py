@@ -31,7 +31,7 @@ FILES = {
 }
 
 
-def desk_over(*roots: Path, indexed: bool = True, **flags: Any) -> ServerState:
+def state_over(*roots: Path, indexed: bool = True, **flags: Any) -> ServerState:
     """Over folders that are there, and indexed unless said otherwise. Nothing is watched: few close it."""
     flags = {"server__watch": False} | flags
     found = [root.resolve() for root in roots]
@@ -44,20 +44,20 @@ def desk_over(*roots: Path, indexed: bool = True, **flags: Any) -> ServerState:
     return ServerState(folders)
 
 
-def desk_of(
+def state_of(
     folder: Path, files: Files = FILES, *, indexed: bool = True, **flags: Any
 ) -> ServerState:
-    return desk_over(write_files(folder, files), indexed=indexed, **flags)
+    return state_over(write_files(folder, files), indexed=indexed, **flags)
 
 
 def with_client(
-    desk: ServerState,
+    state: ServerState,
     use: Callable[[Client], Awaitable[Given]],
     mode: str = "auto",
     **options: Any,
 ) -> Given:
     async def run() -> Given | Exception:
-        async with Client(make_server(desk), mode=mode, **options) as client:
+        async with Client(make_server(state), mode=mode, **options) as client:
             try:
                 return await use(client)
             except Exception as error:  # noqa: BLE001 - raised below, without the client's task group around it
@@ -70,36 +70,36 @@ def with_client(
 
 
 def call(
-    desk: ServerState, tool: str, arguments: dict[str, Any], mode: str = "auto"
+    state: ServerState, tool: str, arguments: dict[str, Any], mode: str = "auto"
 ) -> Any:
-    return with_client(desk, lambda client: client.call_tool(tool, arguments), mode)
+    return with_client(state, lambda client: client.call_tool(tool, arguments), mode)
 
 
 def answer(
-    desk: ServerState,
+    state: ServerState,
     tool: str = "query_documents",
     mode: str = "auto",
     **arguments: Any,
 ) -> dict[str, Any]:
     """What a tool answers, as an object; an error fails the test."""
-    result = call(desk, tool, arguments, mode)
+    result = call(state, tool, arguments, mode)
     assert not result.is_error, result.content[0].text
     answered: dict[str, Any] = result.structured_content
     return answered
 
 
-def text(desk: ServerState, tool: str = "query_documents", **arguments: Any) -> str:
-    result = call(desk, tool, arguments)
+def text(state: ServerState, tool: str = "query_documents", **arguments: Any) -> str:
+    result = call(state, tool, arguments)
     assert not result.is_error, result.content[0].text
     shown: str = result.content[0].text
     return shown
 
 
 def fault(
-    desk: ServerState, tool: str, arguments: dict[str, Any], mode: str = "auto"
+    state: ServerState, tool: str, arguments: dict[str, Any], mode: str = "auto"
 ) -> str:
     """What a tool says to arguments that it refuses."""
-    result = call(desk, tool, arguments, mode)
+    result = call(state, tool, arguments, mode)
     assert result.is_error
     assert result.structured_content is None
     assert "Traceback" not in result.content[0].text

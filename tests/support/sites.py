@@ -6,7 +6,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from support.corpora import Files
-from support.served import FILES, desk_of, desk_over
+from support.served import FILES, state_of, state_over
 from tamis.server.http import Api, application
 from tamis.server.run import Agents
 from tamis.server.state import ServerState
@@ -18,17 +18,18 @@ class Site:
     """A server over folders; what it says to a request."""
 
     def __init__(
-        self, desk: ServerState, token: str | None = None, names: tuple[str, ...] = ()
+        self, state: ServerState, token: str | None = None, names: tuple[str, ...] = ()
     ) -> None:
-        self.desk = desk
-        self.api = Api(desk, token)
+        self.state = state
+        self.api = Api(state, token)
         self.client = TestClient(
-            application(self.api, Agents(desk), names), base_url="http://127.0.0.1:7171"
+            application(self.api, Agents(state), names),
+            base_url="http://127.0.0.1:7171",
         )
 
     def close(self) -> None:
         self.client.close()
-        self.desk.close()
+        self.state.close()
 
     def request(self, method: str, path: str, **how: Any) -> Any:
         return self.client.request(
@@ -61,8 +62,8 @@ class Site:
 
 
 def site_of(folder: Path, files: Files = FILES, **flags: Any) -> Site:
-    return Site(desk_of(folder, files, **flags))
+    return Site(state_of(folder, files, **flags))
 
 
 def site_over(*roots: Path, **flags: Any) -> Site:
-    return Site(desk_over(*roots, **flags))
+    return Site(state_over(*roots, **flags))

@@ -1586,7 +1586,7 @@ def _(_, folder):
 
 def over(folder: Path, **flags: object) -> ServerState:
     """A server over a folder with long passages."""
-    return served.desk_of(
+    return served.state_of(
         folder / "served", {"a.md": "# A\n\n" + "grass grows\n" * 100}, **flags
     )
 
