@@ -130,6 +130,22 @@ def test_a_search_by_words_loads_few_modules(tmp_path):
     assert 20 < len(loaded) <= 60, sorted(file.stem for file in loaded)
 
 
+def test_a_default_search_imports_no_optional_stage(tmp_path):
+    write_files(tmp_path, {"a.md": "alpha"})
+    script = (
+        "import sys; from tamis.cli.main import main\n"
+        "sys.argv = ['tamis', 'search', 'alpha', '--model', 'hashing', '-q', *sys.argv[1:]]\n"
+        "try:\n    main()\n"
+        "finally:\n    print([name for name in sys.modules if 'search.extras.' in name])"
+    )
+    for arguments, expected in (
+        ([], "[]"),
+        (["--mmr"], "['tamis.search.extras.diversity']"),
+    ):
+        ran = python(script, *arguments, folder=tmp_path)
+        assert ran.stdout.splitlines()[-1] == expected
+
+
 @pytest.mark.rows("R002-001", "R002-005", "C54")
 @pytest.mark.parametrize("model", ["hashing", "granite"])
 def test_no_command_needs_a_network(model, tmp_path):

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, Self
 
 from tamis.model import Candidate, Facts, Lane, Passage
@@ -137,9 +138,8 @@ def file_name(candidates: Candidates, question: Question, _: Lookups) -> Candida
         is_asked = parts and asked.issuperset(parts)
         return question.weights.path_boost if is_asked else 1.0
 
-    return boosted(
-        candidates, "file name", [factor(each.passage) for each in candidates]
-    )
+    factors = [factor(each.passage) for each in candidates]
+    return boosted(candidates, "file name", factors)
 
 
 def aside(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
@@ -151,7 +151,8 @@ def aside(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
         is_lower = passage.is_code and is_test_or_vendored(passage.path)
         return question.weights.test_code_penalty if is_lower else 1.0
 
-    return boosted(candidates, "aside", [factor(each.passage) for each in candidates])
+    factors = [factor(each.passage) for each in candidates]
+    return boosted(candidates, "aside", factors)
 
 
 def is_test_or_vendored(path: str) -> bool:
@@ -200,11 +201,9 @@ def archive(candidates: Candidates, question: Question, _: Lookups) -> Candidate
     """Lower archived documents where they are shown."""
     if question.archive is None:
         return candidates
-    paths = {candidate.passage.path for candidate in candidates}
-    factors = {path: question.archive(path) for path in paths}
-    return boosted(
-        candidates, "archive", [factors[each.passage.path] for each in candidates]
-    )
+    factor = cache(question.archive)
+    factors = [factor(candidate.passage.path) for candidate in candidates]
+    return boosted(candidates, "archive", factors)
 
 
 def archive_factor(

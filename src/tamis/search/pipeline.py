@@ -30,10 +30,17 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     trace = found.trace
     if question.is_reranked:
         trace = run_stages(found.gathered.fused, question, inquiry.lookups, clock)
+    parents: Mapping[tuple[str, int], Parent] = {}
+    if question.parents:
+        passages = [candidate.passage for candidate in trace["limit"]]
+        keys = [
+            (each.path, each.parent) for each in passages if each.parent is not None
+        ]
+        parents = snapshot.parents(keys)
     return Answer(
         query_type=query_type(question.text),
         trace=trace,
-        parents=_parents(snapshot, trace["limit"]) if question.parents else {},
+        parents=parents,
         timings_ms=clock.milliseconds(),
         allowed=inquiry.allowed,
         scanned=found.scanned,
@@ -116,12 +123,3 @@ def _reranked(question: Question, trace: Trace) -> tuple[int, int]:
         return (0, 0)
     done = sum(each.score_source == "rerank" for each in trace["rerank"])
     return (done, min(len(trace["per document"]), question.settings.rerank_top_n))
-
-
-def _parents(
-    snapshot: Snapshot, candidates: Candidates
-) -> Mapping[tuple[str, int], Parent]:
-    passages = (candidate.passage for candidate in candidates)
-    return snapshot.parents(
-        [(each.path, each.parent) for each in passages if each.parent is not None]
-    )

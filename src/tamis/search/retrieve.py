@@ -1,15 +1,14 @@
 """Retrieval: ask the lanes as deep as the answer needs, and fuse what they found."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from tamis.index.protocol import Allowed, Hit, LaneAsk
-from tamis.model import Candidate, Lane, Passage
+from tamis.index.protocol import Allowed, LaneAsk
+from tamis.model import Candidate, Lane
 from tamis.query.filters import CHUNK_ATOMS, EVERYTHING, Workspace, atoms
 from tamis.search.boosts import trust_in_code
 from tamis.search.fuse import (
-    Position,
     Ranking,
     Trust,
     fuse,
@@ -79,11 +78,15 @@ def _ways(inquiry: Inquiry) -> list[Allowed]:
     Both ways give the same hits; `post` and `hybrid` are there to measure what `native` saves.
     """
     allowed = inquiry.allowed
-    way = inquiry.question.settings.workspace_filtering
-    late = replace(allowed, late=True)
-    if not any(isinstance(atom, Workspace) for atom in atoms(inquiry.question.filter)):
-        return [allowed]
-    return {"post": [late], "hybrid": [allowed, late]}.get(way, [allowed])
+    terms = atoms(inquiry.question.filter)
+    if any(isinstance(each, Workspace) for each in terms):
+        late = replace(allowed, late=True)
+        match inquiry.question.settings.workspace_filtering:
+            case "post":
+                return [late]
+            case "hybrid":
+                return [allowed, late]
+    return [allowed]
 
 
 def _wants_more(
@@ -134,12 +137,14 @@ def gather(inquiry: Inquiry, rows: Allowed, depth: int) -> Gathered:
     reach = question.weights.candidate_depth
     k = question.settings.rrf_k_constant
     rankings = _rankings(inquiry, rows, depth)
+    found = {passage.path for ranking in rankings.values() for passage, _ in ranking}
+    cut = _cut_documents(inquiry, found, rows)
     # Trust depends on what is within reach, however many were asked for.
     near = {lane: ranking[:reach] for lane, ranking in rankings.items()}
     trust = trust_in_words(Trust.of(question.weights), near, reach)
     trust = trust_in_code(trust, near, question.text)
-    if trust.inner != 1.0:
-        trust = replace(trust, openings=_openings(inquiry, rankings, rows))
+    openings = frozenset((path, cut.get(path, 0)) for path in found)
+    trust = replace(trust, openings=openings)
     fused = fuse(rankings, lanes, k, trust, reach)
     reached: list[Reached] = []
     if fused and question.max_hops and ("links" in lanes or question.graph_context):
@@ -148,7 +153,14 @@ def gather(inquiry: Inquiry, rows: Allowed, depth: int) -> Gathered:
     if reached and "links" in lanes:
         rankings["links"] = [(each.passage, each.neighbour.score) for each in reached]
         fused = fuse(rankings, lanes, k, trust, reach)
-    fused = _without_cut_sections(inquiry, fused, rows)
+        new = {each.neighbour.path for each in reached} - found
+        cut |= _cut_documents(inquiry, new, rows)
+    if cut:
+        # The section of a candidate would show what the filter keeps out.
+        fused = [
+            _without_section(each) if each.passage.path in cut else each
+            for each in fused
+        ]
     return Gathered(rankings, trust, fused, reached, depth)
 
 
@@ -165,53 +177,28 @@ def _rankings(inquiry: Inquiry, rows: Allowed, depth: int) -> dict[Lane, Ranking
     hits = inquiry.snapshot.lanes(asks, rows, depth)
     keys = sorted({hit.key for found in hits.values() for hit in found})
     passages = inquiry.snapshot.passages(keys)
-    return {lane: _ranked(found, passages)[:depth] for lane, found in hits.items()}
+    rankings: dict[Lane, Ranking] = {}
+    for lane, found in hits.items():
+        ranking = [(passages[hit.key], hit.score) for hit in found]
+        ranking.sort(key=lambda item: (-item[1], item[0].position))
+        rankings[lane] = ranking[:depth]
+    return rankings
 
 
-def _ranked(hits: Sequence[Hit], passages: Mapping[int, Passage]) -> Ranking:
-    found = [(passages[hit.key], hit.score) for hit in hits]
-    return sorted(found, key=lambda item: (-item[1], item[0].position))
-
-
-def _openings(
-    inquiry: Inquiry, rankings: Mapping[Lane, Ranking], rows: Allowed
-) -> frozenset[Position]:
-    """Return where the meaning lane's documents begin: of their passages, the first that is allowed."""
-    paths = sorted({passage.path for passage, _ in rankings.get("meaning", ())})
-    openings = dict.fromkeys(paths, 0)
-    for path, (whole, allowed) in _cut_documents(inquiry, paths, rows).items():
-        openings[path] = whole.index(allowed[0])
-    return frozenset(openings.items())
-
-
-def _without_cut_sections(
-    inquiry: Inquiry, fused: list[Candidate], rows: Allowed
-) -> list[Candidate]:
-    """Take the sections from candidates whose document the filter cuts: they hold what it keeps out."""
-    passages = (candidate.passage for candidate in fused)
-    paths = sorted({each.path for each in passages if each.parent is not None})
-    cut = _cut_documents(inquiry, paths, rows)
-    shown = []
-    for candidate in fused:
-        if candidate.passage.path in cut:
-            passage = replace(candidate.passage, parent=None)
-            candidate = replace(candidate, passage=passage)
-        shown.append(candidate)
-    return shown
-
-
-def _cut_documents(
-    inquiry: Inquiry, paths: Sequence[str], rows: Allowed
-) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
-    """Return the documents that the filter allows in part: all passages of each, and the allowed ones."""
+def _cut_documents(inquiry: Inquiry, paths: Set[str], rows: Allowed) -> dict[str, int]:
+    """Return the documents that the filter allows in part, each with its first allowed passage."""
     terms = atoms(inquiry.question.filter)
     if not paths or not any(isinstance(each, CHUNK_ATOMS) for each in terms):
         return {}
     snapshot = inquiry.snapshot
-    whole = snapshot.keys(paths, snapshot.allow(EVERYTHING))
-    allowed = snapshot.keys(paths, rows)
+    whole = snapshot.keys(sorted(paths), snapshot.allow(EVERYTHING))
+    allowed = snapshot.keys(sorted(paths), rows)
     return {
-        path: (whole[path], allowed[path])
+        path: whole[path].index(allowed[path][0])
         for path in paths
         if len(allowed[path]) < len(whole[path])
     }
+
+
+def _without_section(candidate: Candidate) -> Candidate:
+    return replace(candidate, passage=replace(candidate.passage, parent=None))

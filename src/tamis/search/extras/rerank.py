@@ -28,10 +28,9 @@ def rerank(candidates: Candidates, question: Question, lookups: Lookups) -> Cand
     # A single score among several candidates orders nothing.
     if len(scores) < min(2, len(texts)):
         scores = ()
-    pairs = []
-    for each, score in zip(head, scores, strict=False):
-        # What is not a number is worse than every number.
-        pairs.append((each, -math.inf if math.isnan(score) else float(score)))
+    # What is not a number is worse than every number.
+    numbers = [-math.inf if math.isnan(score) else float(score) for score in scores]
+    pairs = list(zip(head, numbers, strict=False))
     pairs.sort(key=lambda pair: -pair[1])
     ranked = [
         replace(each, score=logistic(score), score_source="rerank")

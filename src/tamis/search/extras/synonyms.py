@@ -26,17 +26,13 @@ _MOST_OF_GROUPS: Final = 4  # synonyms of one phrase from tables
 _SENSES: Final = 2  # the first two of WordNet's
 _MOST_OF_SENSES: Final = 2  # words of them
 _LARGEST_FILE: Final = 10_000_000
-# Endings of inflected forms and their base forms, for each part of speech in the order of asking.
+# Endings of inflected forms and of their base forms, by part of speech, in the order of asking.
 _ENDINGS: Final = {
-    "noun": (
-        ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("ies", "y"), ("s", ""),
-    ),
-    "verb": (
-        ("ies", "y"), ("es", "e"), ("es", ""), ("s", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", ""),
-    ),
-    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    "adv": (),
-}  # fmt: skip
+    "noun": "ses>s xes>x zes>z ches>ch shes>sh ies>y s>",
+    "verb": "ies>y es>e es> s> ed>e ed> ing>e ing>",
+    "adj": "er> est> er>e est>e",
+    "adv": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +46,23 @@ class WordNet:
 
     def senses(self, word: str) -> Iterator[tuple[str, ...]]:
         """Yield the words of each sense, nouns before verbs before others, the most usual sense first."""
-        written = word.lower().replace(" ", "_").encode("utf-8", "surrogatepass")
+        written = word.lower().replace(" ", "_")
         for part, endings in _ENDINGS.items():
             forms = [written]
-            for old, new in endings:
-                if written.endswith(old.encode()) and len(written) > len(old) + 1:
-                    forms.append(written.removesuffix(old.encode()) + new.encode())
+            for ending in endings.split():
+                old, _, new = ending.partition(">")
+                if written.endswith(old) and len(written) > len(old) + 1:
+                    forms.append(written.removesuffix(old) + new)
             index = self._file(f"index.{part}")
-            lines = (bisected(index, form) for form in forms)
-            for offset in self._offsets(part, next(filter(None, lines), b"")):
-                yield self._words(part, offset)
+            for form in forms:
+                line = bisected(index, form.encode("utf-8", "surrogatepass"))
+                if line is not None:
+                    for offset in self._offsets(part, line):
+                        yield self._words(part, offset)
+                    break
 
     def _offsets(self, part: str, line: bytes) -> list[int]:
         """`lemma pos synset_cnt p_cnt [symbol...] sense_cnt tagsense_cnt offset...`"""
-        if not line:
-            return []
         try:
             fields = line.split()
             offsets = [int(each) for each in fields[6 + int(fields[3]) :]]
@@ -204,7 +202,8 @@ def parsed(text: str) -> list[tuple[str, ...]]:
     """Return the groups of a table."""
     groups = []
     for line in text.lower().splitlines():
-        phrases = (" ".join(each.split()) for each in line.partition("#")[0].split(","))
+        written = line.partition("#")[0].split(",")
+        phrases = (" ".join(each.split()) for each in written)
         group = tuple(dict.fromkeys(filter(None, phrases)))
         if len(group) > 1:
             groups.append(group)
