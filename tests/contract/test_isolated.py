@@ -110,43 +110,63 @@ def test_lone_surrogates_and_nul():
 # The child
 
 
-def test_a_child_that_died_is_replaced():
+@pytest.fixture
+def started(monkeypatch) -> list[subprocess.Popen[bytes]]:
+    """The children that this test starts, in order."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    class Kept(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            processes.append(self)
+
+    CHILD.close()
+    monkeypatch.setattr(subprocess, "Popen", Kept)
+    return processes
+
+
+class Deadly:
+    """The output of a process that is killed when somebody reads it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.output = process.stdout
+
+    def read(self, size: int) -> bytes:
+        self.process.kill()
+        return self.output.read(size)
+
+    def close(self) -> None:
+        self.output.close()
+
+
+def test_a_child_that_died_is_replaced(started):
     assert names() == ["f"]
-    process = CHILD._process
+    (process,) = started
     os.kill(process.pid, signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert names() == ["f"]
-    assert CHILD._process is not process
+    assert len(started) == 2
     CHILD.close()
     assert names() == ["f"]
 
 
 def test_a_child_killed_from_outside_while_it_reads_does_not_cost_the_file_its_structure(
-    monkeypatch,
+    started,
 ):
     CHILD.captures(CODE, "python")
-    read, first = child._line, CHILD._process
+    (first,) = started
     os.kill(first.pid, signal.SIGSTOP)  # it answers no sooner than it is killed
-
-    def kill_and_read(pipe):
-        first.kill()
-        return read(pipe)
-
-    monkeypatch.setattr(child, "_line", kill_and_read)
+    first.stdout = Deadly(first)
     assert names() == ["f"]
-    assert CHILD._process is not first
+    assert len(started) == 2
 
 
-def test_a_text_that_its_reader_dies_of_is_not_read_again(monkeypatch):
-    started, start = [], child._start
-    monkeypatch.setattr(child, "_start", lambda: started.append(start()) or started[-1])
-    CHILD.close()
+def test_a_text_that_its_reader_dies_of_is_not_read_again(started):
     assert symbols("a<" * 20_000, "java") is None
     (process,) = started
-    assert process.returncode in (
-        -signal.SIGPROF,
-        -signal.SIGSEGV,
-    )  # out of time, or of stack
+    # Out of time, or of stack.
+    assert process.returncode in (-signal.SIGPROF, -signal.SIGSEGV)
 
 
 def test_a_child_that_cannot_be_started_is_no_fault(monkeypatch):
@@ -171,22 +191,17 @@ def test_no_grammar_is_loaded_here():
     assert not [name for name in sys.modules if name.startswith("tree_sitter")]
 
 
-def test_the_child_loads_little():
+def test_the_child_loads_little(started):
     """Nothing of ours and nothing of the environment: no numpy, no site."""
     script = (
         "import sys, runpy; sys.path.extend(sys.argv[2:])\n"
         "made = runpy.run_path(sys.argv[1]); made['captures'](b'def f(): pass', 'python')\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names))"
     )
-    program = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        script,
-        child._PROGRAM,
-        *child._packages(),
-    ]
+    assert names() == ["f"]
+    python, isolated, no_site, source, _, *packages = started[0].args
+    assert (isolated, no_site) == ("-I", "-S")
+    program = [python, isolated, no_site, "-c", script, source, *packages]
     ran = subprocess.run(program, capture_output=True, text=True, check=True)
     loaded = set(eval(ran.stdout)) - {"__main__", "__mp_main__"}
     assert loaded == {"tree_sitter", "tree_sitter_python"}
@@ -223,14 +238,12 @@ def test_a_current_folder_that_is_gone(tmp_path, monkeypatch):
 # How it ends
 
 
-def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch):
-    CHILD.close()
+def test_it_goes_when_it_is_not_asked_and_comes_back_when_it_is(monkeypatch, started):
     monkeypatch.setattr(child, "PATIENCE", 0.01)
     assert names() == ["f"]
-    first = CHILD._process.pid
-    wait_until_gone(first)
+    wait_until_gone(started[0].pid)
     assert names() == ["f"]
-    assert CHILD._process.pid != first
+    assert len(started) == 2
     CHILD.close()
 
 
