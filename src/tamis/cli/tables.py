@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tamis.measure.evaluate import Measured
+from tamis.measure.evaluate import Measured, Outcome
 from tamis.measure.metrics import MAIN, METRICS, Difference
 from tamis.measure.study import (
     ALL_SETS,
@@ -26,108 +26,99 @@ _TITLES = {
 }
 
 
+_HEADS = ("95 % interval", "better / same / worse")
+
+
 def study(done: Study) -> Iterator[str]:
-    """The figures, the groups, the times, the comparisons, and what had to be left out."""
+    """Yield the figures, the groups, the times, the comparisons, and what was left out."""
     yield from _figures(done.measured)
-    yield from _groups("type", done.measured)
-    yield from _groups("label", done.measured)
+    for title in ("type", "label"):
+        yield from _groups(title, done.measured)
     yield from _times(done.measured)
     if done.comparisons:
         yield from _comparison(done.comparisons)
     if done.ablations:
         yield from _ablation(done.ablations)
-    yield from _left_out(done.measured)
+    notes: list[str] = []
+    for one in done.measured:
+        notes += _notes(one)
+    if notes:
+        yield ""
+    for note in dict.fromkeys(notes):
+        yield click.style(visible(note), fg="yellow")
 
 
 def _figures(measured: Sequence[Measured]) -> Iterator[str]:
-    rows = [_figure(one) for one in measured]
+    rows = []
+    for one in measured:
+        times = latencies(one.outcomes).get("total", {})
+        spent = [f"{ms:.1f}" for ms in times.values()] or ["", ""]
+        metrics = _metrics(means(one.outcomes))
+        count = str(len(one.outcomes))
+        rows.append([one.judged.name, one.way, count, *metrics, *spent])
     if len({one.judged.name for one in measured}) > 1:
         for way in ways_of(measured):
-            mean = mean_of_sets(measured, way)
-            rows.append(("mean of sets", way, "", *_metrics(mean), "", ""))
-    yield from _table(
-        ("set", "config", "questions", *_TITLES.values(), "p50 ms", "p95 ms"), rows
-    )
+            metrics = _metrics(mean_of_sets(measured, way))
+            rows.append(["mean of sets", way, "", *metrics, "", ""])
+    heads = ("set", "config", "questions", *_TITLES.values(), "p50 ms", "p95 ms")
+    yield from _table(heads, rows)
 
 
-def _figure(one: Measured) -> tuple[str, ...]:
-    times = latencies(one.outcomes).get("total", {})
-    spent = (f"{times[name]:.1f}" if times else "" for name in ("p50", "p95"))
-    return (
-        one.judged.name,
-        one.way,
-        str(len(one.outcomes)),
-        *_metrics(means(one.outcomes)),
-        *spent,
-    )
-
-
-def _metrics(values: dict[str, float]) -> Iterator[str]:
-    return (f"{values[name]:.3f}" if values else "" for name in METRICS)
+def _metrics(values: dict[str, float]) -> list[str]:
+    return [f"{values[name]:.3f}" if values else "" for name in METRICS]
 
 
 def _groups(title: str, measured: Sequence[Measured]) -> Iterator[str]:
-    rows = [
-        (one.judged.name, one.way, name, str(len(some)), *_metrics(means(some)))
-        for one in measured
-        for name, some in grouped(one.outcomes, title).items()
-    ]
+    rows = []
+    for one in measured:
+        for name, some in grouped(one.outcomes, title).items():
+            metrics = _metrics(means(some))
+            rows.append([one.judged.name, one.way, name, str(len(some)), *metrics])
     if rows:
         yield ""
-        yield from _table(
-            ("set", "config", title, "questions", *_TITLES.values()), rows
-        )
+        heads = ("set", "config", title, "questions", *_TITLES.values())
+        yield from _table(heads, rows)
 
 
 def _times(measured: Sequence[Measured]) -> Iterator[str]:
-    """Over all sets: which part of a search takes how long."""
+    """Yield how long each part of a search takes, over all sets."""
+    rows: dict[str, list[str]] = {}  # a column for each way
     ways = ways_of(measured)
-    asked = {
-        way: [each for one in measured if one.way == way for each in one.outcomes]
-        for way in ways
-    }
-    spent = {way: latencies(outcomes) for way, outcomes in asked.items()}
-    parts = dict.fromkeys(part for times in spent.values() for part in times)
-    rows = [(part, *(_both(spent[way].get(part)) for way in ways)) for part in parts]
+    for column, way in enumerate(ways):
+        outcomes: list[Outcome] = []
+        for one in measured:
+            if one.way == way:
+                outcomes += one.outcomes
+        for part, times in latencies(outcomes).items():
+            row = rows.setdefault(part, [""] * len(ways))
+            row[column] = f"{times['p50']:.2f} / {times['p95']:.2f}"
     if rows:
         yield ""
-        yield from _table(("p50 / p95 ms", *ways), rows)
-
-
-def _both(times: dict[str, float] | None) -> str:
-    return f"{times['p50']:.2f} / {times['p95']:.2f}" if times else ""
+        cells = [[part, *row] for part, row in rows.items()]
+        yield from _table(("p50 / p95 ms", *ways), cells)
 
 
 def _comparison(rows: Sequence[Compared]) -> Iterator[str]:
     yield ""
     yield visible(f"{rows[0].second} against {rows[0].first}, {_TITLES[MAIN]}:")
-    yield from _table(
-        ("set", "difference", "95 % interval", "better / same / worse"),
-        [(row.set, *_difference(row.difference)) for row in rows],
-    )
+    heads = ("set", "difference", *_HEADS)
+    yield from _table(heads, [[row.set, *_difference(row.difference)] for row in rows])
 
 
-def _ablation(rows: Sequence[Compared]) -> Iterator[str]:
-    """One row for each thing left out, one column for each set; the interval is that of all sets."""
-    sets = [name for name in dict.fromkeys(row.set for row in rows) if name != ALL_SETS]
-    lost = {(row.second, row.set): row.difference for row in rows}
-    total = ALL_SETS if len(sets) > 1 else sets[0]
+def _ablation(compared: Sequence[Compared]) -> Iterator[str]:
+    """Yield a row for each thing left out and a column for each set; the interval is that of all sets."""
+    sets = list(dict.fromkeys(row.set for row in compared))
+    total = ALL_SETS if ALL_SETS in sets else sets[0]
+    sets.remove(total)
+    lost = {(row.second, row.set): row.difference for row in compared}
+    rows = []
+    for name in dict.fromkeys(row.second for row in compared):
+        single = [f"{lost[name, one].mean:+.3f}" for one in sets]
+        rows.append([name, *single, *_difference(lost[name, total])])
     yield ""
-    yield visible(f"what {rows[0].first} has without..., {_TITLES[MAIN]}, difference:")
-    single = sets if len(sets) > 1 else []
-    heads = ("", *single, total, "95 % interval", "better / same / worse")
-    names = dict.fromkeys(row.second for row in rows)
-    yield from _table(
-        heads,
-        [
-            (
-                name,
-                *(f"{lost[name, one].mean:+.3f}" for one in single),
-                *_difference(lost[name, total]),
-            )
-            for name in names
-        ],
-    )
+    first = compared[0].first
+    yield visible(f"what {first} has without..., {_TITLES[MAIN]}, difference:")
+    yield from _table(("", *sets, total, *_HEADS), rows)
 
 
 def _difference(one: Difference) -> tuple[str, str, str]:
@@ -136,15 +127,9 @@ def _difference(one: Difference) -> tuple[str, str, str]:
     return f"{one.mean:+.3f}{mark}", f"{one.low:+.3f} to {one.high:+.3f}", counts
 
 
-def _left_out(measured: Sequence[Measured]) -> Iterator[str]:
-    notes = list(dict.fromkeys(note for one in measured for note in _notes(one)))
-    if notes:
-        yield ""
-    yield from (click.style(visible(note), fg="yellow") for note in notes)
-
-
 def _notes(one: Measured) -> Iterator[str]:
-    name, judged = one.judged.name, one.judged
+    name = one.judged.name
+    judged = one.judged
     if not judged.questions:
         yield f"{name}: no question is left to ask"
     if judged.missing:
@@ -158,25 +143,15 @@ def _notes(one: Measured) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A Markdown table with columns of even width; figures to the right."""
-    cells = [
-        tuple(visible(cell).replace("|", "/") for cell in row) for row in (heads, *rows)
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    right = [
-        all(row[at][:1] in "0123456789+-" for row in cells[1:])
-        for at in range(len(heads))
-    ]
-    for at, row in enumerate(cells):
-        padded = (_padded(*each) for each in zip(row, widths, right, strict=True))
-        yield "| " + " | ".join(padded) + " |"
-        if at == 0:
-            lines = (
-                f"{'-' * (width + 1)}{':' if r else '-'}"
-                for width, r in zip(widths, right, strict=True)
-            )
-            yield "|" + "|".join(lines) + "|"
-
-
-def _padded(cell: str, width: int, right: bool) -> str:
-    return cell.rjust(width) if right else cell.ljust(width)
+    """Yield a Markdown table with columns of even width; figures are aligned to the right."""
+    columns = []
+    for head, *values in zip(heads, *rows, strict=True):
+        cells = [visible(cell).replace("|", "/") for cell in (head, *values)]
+        width = max(map(len, cells))
+        pad, rule = str.ljust, "-" * (width + 2)
+        if all(cell[:1] in "0123456789+-" for cell in cells[1:]):
+            pad, rule = str.rjust, "-" * (width + 1) + ":"
+        padded = [f" {pad(cell, width)} " for cell in cells]
+        columns.append([padded[0], rule, *padded[1:]])
+    for line in zip(*columns, strict=True):
+        yield f"|{'|'.join(line)}|"
