@@ -340,7 +340,6 @@ class SearchRequest:
     workspace: str | None = argument(
         None,
         "Only the folders of a configured workspace.",
-        option="--workspace W",
         narrows=True,
     )
     under: Sequence[str] = argument(
@@ -362,11 +361,9 @@ class SearchRequest:
         option="--lang L",
         narrows=True,
     )
-    author: str | None = argument(
-        None, "Only documents by this author.", option="--author A", narrows=True
-    )
+    author: str | None = argument(None, "Only documents by this author.", narrows=True)
     category: str | None = argument(
-        None, "Only documents of this category.", option="--category C", narrows=True
+        None, "Only documents of this category.", narrows=True
     )
     modified_after: str | None = argument(
         None,
@@ -397,7 +394,6 @@ class SearchRequest:
     filter: str = argument(
         "",
         "A filter: path:docs/** -tag:draft (lang:go | lang:rust).",
-        option="--filter F",
         narrows=True,
     )
     max_chunks_per_doc: int | None = argument(
@@ -405,7 +401,6 @@ class SearchRequest:
         "At most this many passages of one document; 0 for all.",
         low=0,
         high=10_000,
-        option="--max-chunks-per-doc N",
     )
     unique: bool = argument(False, "One passage per document.")
     rerank: bool | None = argument(

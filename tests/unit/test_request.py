@@ -50,7 +50,7 @@ def test_an_argument_is_an_option_of_the_command_line():
     assert option.type is click.INT
     assert option.help == "How loud the answer is."
     with click.Context(command) as context:
-        assert "--loudness L" in command.get_help(context)
+        assert "--loudness N" in command.get_help(context)
 
 
 def test_an_argument_is_one_of_the_tools_for_agents():

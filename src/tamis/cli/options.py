@@ -73,7 +73,8 @@ def _option_of(argument: Argument) -> Callable[[Command], Command]:
     if argument.option:
         words = argument.option.split()
     elif not is_flag:
-        words = [f"--{name}", name[0].upper()]
+        is_number = argument.kind in ("integer", "number")
+        words = [f"--{name}", "N" if is_number else name[0].upper()]
     elif argument.default is False:
         words = [f"--{name}"]
     else:

@@ -191,24 +191,22 @@ def _with_neighbours(
             ends.append(each.end_line)
     starts.sort()
     ends.sort()
-    first = max(0, len(starts) - 1 - neighbours)
-    last = min(neighbours, len(ends) - 1)
-    return starts[first], ends[last]
+    first = starts[-1 - neighbours :][0]
+    last = ends[: neighbours + 1][-1]
+    return first, last
 
 
 def _stored(path: str, found: Passage | Parent, most: int) -> Excerpt:
     """Return a passage as the index holds it, to the letter."""
-    first, last = found.start_line, found.end_line
-    if len(found.content) <= most:
-        return Excerpt(path, first, last, found.content, found.header_path)
-    lines = found.content.split("\n")
-    count = _fitting(lines, most)
-    text = "\n".join(lines[:count])[:most]
-    end = min(first + count - 1, last)
+    text, count, hints = _cut(found.content.split("\n"), most)
+    end = found.end_line
     following = None
-    if end < last:
-        following = end + 1
-    return Excerpt(path, first, end, text, found.header_path, following, _TOO_LONG)
+    if hints and found.start_line + count <= end:
+        following = found.start_line + count
+        end = following - 1
+    return Excerpt(
+        path, found.start_line, end, text, found.header_path, following, hints
+    )
 
 
 def _lines(
@@ -226,58 +224,53 @@ def _lines(
     if first > len(lines):
         hint = f"give a start_line from 1 to {len(lines)}"
         raise UsageError(f"{path} has {len(lines)} lines, not {first}", hint=hint)
-    wanted = lines[first - 1 : last]
-    count = _fitting(wanted, most)
-    text = "\n".join(wanted[:count])
-    hints: tuple[Hint, ...] = ()
-    if count < len(wanted) or len(text) > most:
-        hints = _TOO_LONG
-    end = first + count - 1
-    following = None
-    if end < len(lines):
-        following = end + 1
+    text, count, hints = _cut(lines[first - 1 : last], most)
+    following = first + count
     header = ""
     for passage in passages.values():
         if passage.start_line <= first <= passage.end_line:
             header = passage.header_path
             break
-    return Excerpt(path, first, end, text[:most], header, following, hints)
+    more = following if following <= len(lines) else None
+    return Excerpt(path, first, following - 1, text, header, more, hints)
 
 
 def _cells(
     path: str,
-    passages: list[Passage],
+    passages: Sequence[Passage],
     first: int,
     last: int | None,
     most: int,
 ) -> Excerpt:
-    inside = [passage for passage in passages if passage.end_line >= first]
-    if last is not None:
-        inside = [passage for passage in inside if passage.start_line <= last]
+    inside = []
+    for passage in passages:
+        if passage.end_line >= first and (last is None or passage.start_line <= last):
+            inside.append(passage)
     if not inside:
         hint = "give chunk_id, or other lines"
         raise UsageError(f"{path} has nothing to read in these lines", hint=hint)
-    count = _fitting([f"{each.content}\n" for each in inside], most)
-    shown = inside[:count]
-    text = "\n\n".join(each.content for each in shown)
-    hints: tuple[Hint, ...] = ()
-    if count < len(inside) or len(text) > most:
-        hints = _TOO_LONG
-    start, end = shown[0].start_line, shown[-1].end_line
+    text, count, hints = _cut([each.content for each in inside], most, "\n\n")
+    start, end = inside[0].start_line, inside[count - 1].end_line
     later = [each.start_line for each in passages if each.start_line > end]
-    following = min(later, default=None)
-    header = shown[0].header_path
-    return Excerpt(path, start, end, text[:most], header, following, hints)
+    header = inside[0].header_path
+    return Excerpt(path, start, end, text, header, min(later, default=None), hints)
 
 
-def _fitting(texts: Sequence[str], most: int) -> int:
-    """Return how many texts fit, a line each: at least one, which may have to be cut."""
-    size = -1  # no line end after the last
-    for count, text in enumerate(texts):
-        size += len(text) + 1
+def _cut(
+    texts: Sequence[str], most: int, between: str = "\n"
+) -> tuple[str, int, tuple[Hint, ...]]:
+    """Return as many texts as fit, at least one, their number, and a hint if something is cut."""
+    size = count = 0
+    for text in texts:
+        size += len(text)
         if size > most:
-            return max(1, count)
-    return max(1, len(texts))
+            break
+        count += 1
+        size += len(between)
+    count = max(1, count)
+    shown = between.join(texts[:count])
+    is_whole = count == len(texts) and len(shown) <= most
+    return shown[:most], count, () if is_whole else _TOO_LONG
 
 
 # --- Lists and counts -----------------------------------------------------------------------

@@ -29,7 +29,7 @@ from tamis.live.browse import (
 from tamis.live.corpus import Freshness, LiveCorpus, Watch
 from tamis.live.folders import Folder
 from tamis.live.watcher import Said
-from tamis.model import Found, Hint, Plain, Related, Report, Result, Step
+from tamis.model import NO_INDEX, Found, Hint, Plain, Related, Report, Result, Step
 from tamis.query.filters import EVERYTHING
 from tamis.query.language import parse_query
 from tamis.request import LARGEST_LIMIT, SearchRequest
@@ -125,10 +125,7 @@ class Roots:
         for folder in folders:
             tell = partial(self._say, folder.name)
             self._live[folder.name] = LiveCorpus(
-                folder.path,
-                folder.settings,
-                folder.index_dir,
-                tell=tell,
+                folder.path, folder.settings, folder.index_dir, tell=tell
             )
 
     def close(self) -> None:
@@ -421,35 +418,31 @@ def _tags(corpus: Corpus) -> list[str]:
 
 
 def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
-    status = RootStatus(
+    state = NO_INDEX
+    built_at = ""
+    age = 0
+    skipped: Counter[str] = Counter()
+    model = ""
+    if corpus.exists():
+        with corpus.snapshot() as snapshot:
+            state = snapshot.state
+            skipped.update(item.reason for item in snapshot.skipped())
+            model = str(snapshot.about.get("model", ""))
+        built_at = state.built_at
+        built = datetime.fromisoformat(built_at).timestamp()
+        age = max(0, int(time.time() - built))
+    return RootStatus(
         root=name,
         path=str(corpus.root),
-        documents=0,
-        chunks=0,
-        generation=0,
-        built_at="",
-        age_seconds=0,
-        pending_files=freshness.pending_files,
-        skipped={},
-        model="",
-        workspaces=tuple(sorted(corpus.names.workspaces)),
-    )
-    if not corpus.exists():
-        return status
-    with corpus.snapshot() as snapshot:
-        skipped = Counter(str(item.reason) for item in snapshot.skipped())
-        state = snapshot.state
-        model = str(snapshot.about.get("model", ""))
-    built = datetime.fromisoformat(state.built_at).timestamp()
-    return replace(
-        status,
         documents=state.documents,
         chunks=state.chunks,
         generation=state.generation,
-        built_at=state.built_at,
-        age_seconds=max(0, int(time.time() - built)),
+        built_at=built_at,
+        age_seconds=age,
+        pending_files=freshness.pending_files,
         skipped=dict(sorted(skipped.items())),
         model=model,
+        workspaces=tuple(sorted(corpus.names.workspaces)),
     )
 
 
