@@ -117,14 +117,14 @@ def test_a_file_that_the_disk_does_not_give(corpus, tmp_path, monkeypatch):
     """It is named among what was skipped, the rest goes on, and it is back when the disk is."""
     before = answers(corpus)
     with monkeypatch.context() as patch:
-        real = reading._bytes
+        real = reading.load
 
-        def broken(entry: Any, most: int) -> Any:
-            if entry.path == "d1/f7.md":
+        def broken(root: str, path: str, most: int) -> Any:
+            if path == "d1/f7.md":
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return real(entry, most)
+            return real(root, path, most)
 
-        patch.setattr(reading, "_bytes", broken)
+        patch.setattr(reading, "load", broken)
         report = corpus.rebuild()
     assert [(each.path, each.reason) for each in report.skipped] == [
         ("d1/f7.md", "unreadable")

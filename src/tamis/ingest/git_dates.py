@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO, Final
+from typing import Final
 
 from tamis.gitignore.repository import repository_files
 from tamis.ingest.walk import Entry
@@ -46,9 +46,16 @@ _STAGED: Final = (
     "diff-index", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=all",
     "--relative", "HEAD", "--", ".",
 )  # fmt: skip
-_LATE: Final = (
-    "late "  # before an edition whose history took too long: it is not read again
-)
+# Before an edition whose history took too long: it is not read again.
+_LATE: Final = "late "
+# No locks, no questions, no network.
+_ENVIRONMENT: Final = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+}
 _TRACKED: Final = re.compile(
     rb"(?P<mode>\d+) (?P<content>[0-9a-f]+) 0\t(?P<path>[^\0]+)\0\s+ctime: \S+\n"
     rb"\s+mtime: (?P<seconds>\d+):(?P<nanoseconds>\d+)\n[^\n]+\n[^\n]+\n\s+size: (?P<size>\d+)\t[^\n]*\n"
@@ -59,9 +66,8 @@ _TRACKED: Final = re.compile(
 class Dates:
     """The commit dates of the files of a root."""
 
-    times: Mapping[
-        str, float
-    ]  # of the last commit, in seconds, by path; of those that may need it
+    # Of the last commit, in seconds, by path; of those that may need it.
+    times: Mapping[str, float]
     moved: frozenset[str]  # unchanged files whose date in the index is no longer right
     edition: str = ""  # of what git knows: hand it in the next time
     warning: str = ""
@@ -71,20 +77,19 @@ class Dates:
 class Tracked:
     """The committed files of a folder, from git's own list."""
 
-    files: Mapping[
-        str, tuple[str, int, int]
-    ]  # committed: content, size and mtime in nanoseconds, by path
+    # Content, size and mtime in nanoseconds, by path.
+    files: Mapping[str, tuple[str, int, int]]
     head: str
     edition: str  # the head, and what the list looks like
 
     def unmodified(self, entries: Iterable[Entry]) -> dict[str, str]:
-        """The contents of files that are as git last saw them, by path."""
-        known = ((entry, self.files.get(entry.path)) for entry in entries)
-        return {
-            entry.path: file[0]
-            for entry, file in known
-            if file and file[1:] == (entry.size, entry.mtime_ns)
-        }
+        """Return the contents of files that are as git last saw them, by path."""
+        contents = {}
+        for entry in entries:
+            file = self.files.get(entry.path)
+            if file and file[1:] == (entry.size, entry.mtime_ns):
+                contents[entry.path] = file[0]
+        return contents
 
 
 def commit_dates(
@@ -94,7 +99,7 @@ def commit_dates(
     known: Callable[[], Mapping[str, float]],
     before: str,
 ) -> Dates:
-    """The commit times of changed files, and of unchanged ones that have moved since the edition `before`.
+    """Return the commit times of changed files, and of unchanged ones that have moved since the edition `before`.
 
     `known` reads the dates that the index has: thousands, and seldom needed.
     """
@@ -102,18 +107,22 @@ def commit_dates(
     if git is None:
         # Also those that had git's date before.
         return Dates({}, _moved(unchanged, known(), {}) if before else frozenset())
-    late = before == f"{_LATE}{git.edition}"
-    is_seen = late or before == git.edition
-    dates = {} if is_seen else known()
-    again = [] if is_seen else _again(root, git, unchanged, dates, before)
-    wanted = {} if late else git.unmodified([*changed, *again])
+    late = f"{_LATE}{git.edition}"
+    if before == late:
+        return Dates({}, frozenset(), late)
+    dates: Mapping[str, float] = {}
+    again: list[Entry] = []
+    if before != git.edition:
+        dates = known()
+        again = _again(root, git, unchanged, dates, before)
+    wanted = git.unmodified([*changed, *again])
     times = commit_times(root, wanted) if wanted else {}
     if times is None:
         warning = (
             "git's history took too long to read: files are dated by their own times"
         )
-        return Dates({}, _moved(again, dates, {}), f"{_LATE}{git.edition}", warning)
-    return Dates(times, _moved(again, dates, times), before if late else git.edition)
+        return Dates({}, _moved(again, dates, {}), late, warning)
+    return Dates(times, _moved(again, dates, times), git.edition)
 
 
 def _again(
@@ -123,7 +132,7 @@ def _again(
     known: Mapping[str, float],
     before: str,
 ) -> list[Entry]:
-    """Unchanged files whose date may not be right any more.
+    """Return the unchanged files whose date may not be right any more.
 
     Git may have come to see a file as it is, or no longer do so; for one that it saw all the time the
     date can only have moved with a commit that one of the two heads has and the other has not. (A
@@ -131,56 +140,52 @@ def _again(
     """
     clean = git.unmodified(unchanged)
     between = _touched_between(root, before.partition(" ")[0], git.head)
-    return [
-        entry
-        for entry in unchanged
-        if (known.get(entry.path) == _own_time(entry)) == (entry.path in clean)
-        or (entry.path in clean and (between is None or entry.path in between))
-    ]
+    again = []
+    for entry in unchanged:
+        is_clean = entry.path in clean
+        has_own_date = known.get(entry.path) == entry.mtime_ns / 1e9
+        is_touched = between is None or entry.path in between
+        if has_own_date == is_clean or (is_clean and is_touched):
+            again.append(entry)
+    return again
 
 
 def _moved(
-    again: Sequence[Entry], known: Mapping[str, float], times: Mapping[str, float]
+    entries: Sequence[Entry], known: Mapping[str, float], times: Mapping[str, float]
 ) -> frozenset[str]:
-    return frozenset(
-        entry.path
-        for entry in again
-        if known.get(entry.path) != times.get(entry.path, _own_time(entry))
-    )
-
-
-def _own_time(entry: Entry) -> float:
-    return entry.mtime_ns / 1e9
+    """Return the files whose date differs from the known one; without a commit it is their own time."""
+    moved = set()
+    for entry in entries:
+        date = times.get(entry.path, entry.mtime_ns / 1e9)
+        if known.get(entry.path) != date:
+            moved.add(entry.path)
+    return frozenset(moved)
 
 
 def tracked(root: Path) -> Tracked | None:
-    """The files below the root that git tracks; None where it tracks none, or cannot be asked."""
+    """Return the files below the root that git tracks; None where it tracks none, or cannot be asked."""
     if not repository_files(root):  # far cheaper than asking git
         return None
     listing = _said(root, ("ls-files", "-z", "--stage", "--debug"))
-    found = (
-        _said(root, ("rev-parse", "--verify", "--quiet", "HEAD")) if listing else None
-    )
-    if not listing or not found:
+    head = ""
+    if listing:
+        said = _said(root, ("rev-parse", "--verify", "--quiet", "HEAD"))
+        head = said.decode("ascii", "replace").strip()
+    if not head:
         return None
-    head = found.decode("ascii", "replace").strip()
-    staged = set(map(os.fsdecode, (_said(root, _STAGED) or b"").split(b"\0")))
-    files = {path: file for path, file in _files(listing) if path not in staged}
-    return Tracked(
-        files, head, f"{head} {hashlib.blake2b(listing, digest_size=16).hexdigest()}"
-    )
-
-
-def _files(listing: bytes) -> Iterator[tuple[str, tuple[str, int, int]]]:
+    staged = set(_said(root, _STAGED).split(b"\0"))
+    files = {}
     for found in _TRACKED.finditer(listing):
-        stamp = int(found["seconds"]) * 10**9 + int(found["nanoseconds"])
-        if found["mode"].startswith(
-            b"100"
-        ):  # a regular file: neither a link nor another repository
-            yield (
-                os.fsdecode(found["path"]),
-                (found["content"].decode(), int(found["size"]), stamp),
-            )
+        is_regular = found["mode"].startswith(b"100")  # no link, no other repository
+        if is_regular and found["path"] not in staged:
+            stamp = int(found["seconds"]) * 10**9 + int(found["nanoseconds"])
+            file = (found["content"].decode(), int(found["size"]), stamp)
+            files[os.fsdecode(found["path"])] = file
+    digest = hashlib.blake2b(listing, digest_size=16).hexdigest()
+    return Tracked(files, head, f"{head} {digest}")
+
+
+# --- Asking git -------------------------------------------------------------------------
 
 
 def commit_times(
@@ -192,103 +197,95 @@ def commit_times(
     were committed lately are found at once.
     """
     times: dict[str, float] = {}
-    with _running(root, (*_LOG, "HEAD", "--", "."), seconds) as process:
-        for path, content, time in _changes(_parts(process.stdout)):
+    try:
+        for path, content, time in _log(root, "HEAD", seconds):
             if wanted.get(path) == content:
                 times.setdefault(path, time)
             if len(times) == len(wanted):
-                return times
-        return times if process.wait() == 0 else None
+                break
+    except subprocess.CalledProcessError:
+        return None
+    return times
 
 
 def _touched_between(root: Path, one: str, two: str) -> set[str] | None:
-    """The files of all commits that one of the heads has and the other has not; None if that is unknown."""
+    """Return the files of all commits that one of the heads has and the other has not; None if unknown."""
     if not re.fullmatch(r"[0-9a-f]{40,64}", one):
         return None
     if one == two:
         return set()
-    with _running(root, (*_LOG, f"{one}...{two}", "--", "."), _SECONDS) as process:
-        paths = {path for path, _, _ in _changes(_parts(process.stdout))}
-        return paths if process.wait() == 0 else None
+    try:
+        return {path for path, _, _ in _log(root, f"{one}...{two}", _SECONDS)}
+    except subprocess.CalledProcessError:
+        return None
 
 
-def _changes(parts: Iterator[bytes]) -> Iterator[tuple[str, str, float]]:
-    """`:100644 100644 1234 5678 M`, then a path; before them the time of their commit."""
+def _log(
+    root: Path, revisions: str, seconds: float
+) -> Iterator[tuple[str, str, float]]:
+    """Yield what commits made of files: path, content and time of the commit."""
     time = 0.0
-    for part in parts:
-        if part.startswith(b"\x01"):
-            time = float(min(int(part[1:]), _LATEST)) if part[1:].isdigit() else 0.0
-        elif fields := part.strip(b"\n").lstrip(b":").split(b" ")[-2:-1]:
-            yield (
-                os.fsdecode(next(parts, b"")),
-                fields[0].decode("ascii", "replace"),
-                time,
-            )
+    with _running(root, (*_LOG, revisions, "--", "."), seconds) as process:
+        parts = _parts(process)
+        for part in parts:
+            fields = part.strip(b"\n").split(b" ")
+            if part.startswith(b"\x01"):  # a commit
+                stated = part[1:]
+                time = float(min(int(stated), _LATEST)) if stated.isdigit() else 0.0
+            elif len(fields) > 1:  # `:100644 100644 1234 5678 M`, then a path
+                path = os.fsdecode(next(parts, b""))
+                yield path, fields[-2].lstrip(b":").decode("ascii", "replace"), time
+        if process.wait():
+            raise subprocess.CalledProcessError(process.returncode, "git log")
 
 
-def _parts(pipe: IO[bytes] | None) -> Iterator[bytes]:
+def _parts(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     """Yield the parts between NULs."""
     rest = b""
-    for portion in _portions(pipe):
+    for portion in _portions(process):
         *whole, rest = (rest + portion).split(b"\0")
         yield from whole
 
 
-def _portions(pipe: IO[bytes] | None) -> Iterator[bytes]:
-    assert pipe is not None
+def _portions(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    assert process.stdout is not None
     total = 0
-    while total < _MOST_BYTES and (portion := pipe.read(_PORTION)):
+    while total < _MOST_BYTES and (portion := process.stdout.read(_PORTION)):
         total += len(portion)
         yield portion
 
 
-def _said(root: Path, arguments: Sequence[str]) -> bytes | None:
-    """All that git says; None where it fails, takes too long, or is not there."""
+def _said(root: Path, arguments: Sequence[str]) -> bytes:
+    """Return all that git says; nothing where it fails, takes too long, or is not there."""
     try:
         with _running(root, arguments, _SECONDS) as process:
-            said = b"".join(_portions(process.stdout))
-            return said if process.wait() == 0 else None
+            said = b"".join(_portions(process))
+            return b"" if process.wait() else said
     except OSError:
-        return None
+        return b""
 
 
 @contextmanager
 def _running(
     root: Path, arguments: Sequence[str], seconds: float
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Git at work, in a process group of its own: Ctrl-C is for us to answer. Too slow, it is killed."""
-    command = [*_GIT, "-C", str(root), *arguments]
-    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
-    process = subprocess.Popen(
-        command,
-        env=_environment(),
-        stdin=nothing,
-        stdout=pipe,
-        stderr=nothing,
+    """Run git in a process group of its own: Ctrl-C is for us to answer. Too slow, it is killed."""
+    ours = os.environ.items()
+    # Without what would send git to another repository.
+    plain = {name: value for name, value in ours if not name.startswith("GIT_")}
+    with subprocess.Popen(
+        [*_GIT, "-C", str(root), *arguments],
+        env=plain | _ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         process_group=0,
-    )
-    clock = Timer(seconds, process.kill)
-    clock.daemon = True
-    clock.start()
-    try:
-        yield process
-    finally:
-        clock.cancel()
-        process.kill()
-        if process.stdout is not None:
-            process.stdout.close()
-        process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """Ours, without what would send git to another repository; no locks, no questions, no network."""
-    ours = {
-        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
-    }
-    return ours | {
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
-        "LC_ALL": "C",
-    }
+    ) as process:
+        clock = Timer(seconds, process.kill)
+        clock.daemon = True
+        clock.start()
+        try:
+            yield process
+        finally:
+            clock.cancel()
+            process.kill()

@@ -15,17 +15,14 @@ from tamis.text.words import content_hash
 _SNIFFED: Final = 8192  # bytes looked at for a NUL, as git does
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
-    (
-        codecs.BOM_UTF32_LE,
-        "utf-32-le",
-    ),  # before UTF-16: its mark begins with the other's
+    # Before UTF-16: its mark begins with the other's.
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_MOST_CONTROLS: Final = (
-    0.1  # a larger share of control characters is data, whatever its name says
-)
+# A larger share of control characters is data, whatever its name says.
+_MOST_CONTROLS: Final = 0.1
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 # Behind a mark it takes more to be data: the file says that it is text, and may be damaged.
 _MOST_BROKEN: Final = 0.5
@@ -52,17 +49,19 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
     path = entry.path
     if entry.size > max_bytes:
         return _too_large(path, entry.size, max_bytes)
+    root = entry.file.removesuffix(f"/{path}") or "/"
+    read_ns = time.time_ns()
     try:
-        read_ns = time.time_ns()
-        data, status = _bytes(entry, max_bytes)
+        loaded = load(root, path, max_bytes)
     except OSError as error:
         folder = os.path.dirname(entry.file)
         if os.path.realpath(folder) == folder:
             return Skipped(path, "unreadable", error.strerror or str(error))
         real = shown(os.path.realpath(entry.file))
         return Skipped(path, "outside the root", f"now a link to {real}")
-    if len(data) > max_bytes:  # it grew since the walk saw it
-        return _too_large(path, len(data), max_bytes)
+    if isinstance(loaded, Skipped):
+        return loaded
+    data, status = loaded
     decoded = decode(data)
     if decoded is None:
         return Skipped(path, "binary")
@@ -81,33 +80,31 @@ def read(entry: Entry, max_bytes: int) -> Source | Skipped:
     )
 
 
-def _bytes(entry: Entry, max_bytes: int) -> tuple[bytes, os.stat_result]:
-    """Read the file's bytes, unless it or a folder above it has become a link or a pipe."""
-    root = entry.file.removesuffix(f"/{entry.path}") or "/"
-    with os.fdopen(_opened(root, entry.path), "rb") as source:
+def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
+    """Read a file below a root as it is now; no part of the path may be a link."""
+    try:
+        loaded = load(str(root), path, max_bytes)
+    except OSError as error:
+        return Skipped(path, "unreadable", error.strerror or str(error))
+    if isinstance(loaded, Skipped):
+        return loaded
+    decoded = decode(loaded[0])
+    return decoded[0] if decoded else Skipped(path, "binary")
+
+
+def load(
+    root: str, path: str, max_bytes: int
+) -> tuple[bytes, os.stat_result] | Skipped:
+    """Read the bytes of a file, unless it or a folder above it has become a link or a pipe."""
+    with os.fdopen(_opened(root, path), "rb") as source:
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError("no longer a regular file")
         # No more than there is: a read sets aside what it is asked for, and the limit may be huge.
-        return source.read(min(status.st_size, max_bytes) + 1), status
-
-
-def read_inside(root: Path, path: str, max_bytes: int) -> str | Skipped:
-    """Read a file below a root as it is now; no part of the path may be a link."""
-    try:
-        handle = _opened(str(root), path)
-    except OSError as error:
-        return Skipped(path, "unreadable", error.strerror or str(error))
-    with os.fdopen(handle, "rb") as source:
-        status = os.fstat(source.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return Skipped(path, "not a regular file")
-        if status.st_size > max_bytes:
-            return _too_large(path, status.st_size, max_bytes)
-        decoded = decode(source.read(max_bytes))
-    if decoded is None:
-        return Skipped(path, "binary")
-    return decoded[0]
+        data = source.read(min(status.st_size, max_bytes) + 1)
+    if len(data) > max_bytes:
+        return _too_large(path, max(status.st_size, len(data)), max_bytes)
+    return data, status
 
 
 def _opened(root: str, path: str) -> int:
@@ -140,21 +137,19 @@ def decode(data: bytes) -> tuple[str, str] | None:
     controls = len(start) - len(start.translate(None, _CONTROLS))
     if b"\0" in start or controls > _MOST_CONTROLS * len(start):
         return None
-    warning = ""
     try:
-        text = data.decode("utf-8")
+        return _with_newlines(data.decode("utf-8")), ""
     except UnicodeDecodeError as error:
-        # Either UTF-8 with a broken spot or an old 8-bit encoding: the more frequent one wins.
-        text = data.decode("utf-8", "replace")
-        broken = text.count("\ufffd")
-        good = sum(character > "\x7f" for character in text) - broken
-        if good >= broken:
-            line = data.count(b"\n", 0, error.start) + 1
-            warning = f"invalid UTF-8 in line {line}; {broken} places replaced"
-        else:
-            text = data.decode("cp1252", "replace")
-            warning = "not UTF-8; read as Windows-1252"
-    return _with_newlines(text), warning
+        line = data.count(b"\n", 0, error.start) + 1
+    # Either UTF-8 with a broken spot or an old 8-bit encoding: the more frequent one wins.
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    good = sum(character > "\x7f" for character in text) - broken
+    if good >= broken:
+        warning = f"invalid UTF-8 in line {line}; {broken} places replaced"
+        return _with_newlines(text), warning
+    text = data.decode("cp1252", "replace")
+    return _with_newlines(text), "not UTF-8; read as Windows-1252"
 
 
 def _decode_marked(data: bytes, encoding: str) -> tuple[str, str] | None:
@@ -165,12 +160,11 @@ def _decode_marked(data: bytes, encoding: str) -> tuple[str, str] | None:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         text = data.decode(encoding, "replace")
-        broken = text.count("\ufffd")
-        warning = f"invalid {encoding.upper()}; {broken} places replaced"
+        broken = text[:_SNIFFED].count("\ufffd")
+        places = text.count("\ufffd")
+        warning = f"invalid {encoding.upper()}; {places} places replaced"
     start = text[:_SNIFFED]
-    noise = len(start) - len(start.translate(_CONTROL_CHARACTERS))
-    if broken:
-        noise += start.count("\ufffd")
+    noise = len(start) - len(start.translate(_CONTROL_CHARACTERS)) + broken
     if noise > _MOST_BROKEN * len(start):
         return None
     return _with_newlines(text), warning

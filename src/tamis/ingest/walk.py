@@ -16,7 +16,6 @@ from tamis.errors import BadFolder
 from tamis.gitignore.rules import Rules, Verdict
 from tamis.model import INDEX_FOLDER, Skipped
 
-_NAME: Final = attrgetter("name")
 FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
 
 
@@ -63,47 +62,36 @@ def checked_root(path: str | os.PathLike[str]) -> Path:
     return root
 
 
-def walk(
-    root: Path, rules: Rules, warn: Callable[[str], None]
-) -> Iterator[Entry | Skipped]:
-    """Everything below the root, folders in the order of their names; an ignored folder is one entry.
-
-    `warn` hears of ignore files that could not be used.
-    """
-    for message in rules.warnings:
-        warn(message)
-    return _walk(root, rules, warn)
-
-
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """A folder on the way down, with what of it is still to be visited."""
 
-    prefix: str  # what its entries' paths begin with: empty, or `docs/api/`
+    prefix: str  # the beginning of its entries' paths: empty, or `docs/api/`
     rules: Rules
     entries: Iterator[os.DirEntry[str]]
 
 
-def _walk(
+def walk(
     root: Path, rules: Rules, warn: Callable[[str], None]
 ) -> Iterator[Entry | Skipped]:
-    """Depth first, on a stack of its own: folders may be nested deeper than calls."""
+    """Yield everything below the root, folders in the order of their names; an ignored folder is one entry.
+
+    `warn` is called for ignore files that could not be used. Depth first, on a stack of its own:
+    folders may be nested deeper than calls.
+    """
+    for message in rules.warnings:
+        warn(message)
     found = _opened(str(root), "", rules)
-    if isinstance(
-        found, Skipped
-    ):  # not an empty folder: whoever believes that drops a whole index
-        raise BadFolder(
-            f"{shown(str(root))} cannot be read: {found.detail}",
-            hint="is it still there?",
-        )
+    if isinstance(found, Skipped):
+        # It is not empty: an empty folder would drop a whole index.
+        message = f"{shown(str(root))} cannot be read: {found.detail}"
+        raise BadFolder(message, hint="is it still there?")
     folders = [found]
     while folders:
         folder = folders[-1]
         for entry in folder.entries:
-            if (
-                entry.name == INDEX_FOLDER
-            ):  # our own: not one that anybody would look for
-                continue
+            if entry.name == INDEX_FOLDER:
+                continue  # our own: nobody would look for it
             visited = _visit(root, entry, folder, warn)
             if isinstance(visited, _Folder):
                 folders.append(visited)
@@ -114,33 +102,30 @@ def _walk(
 
 
 def folders(root: Path, rules: Rules) -> Iterator[str]:
-    """The root and every folder below it that a walk would enter, as absolute paths."""
+    """Yield the root and every folder below it that a walk would enter, as absolute paths."""
     waiting = [(str(root), rules)]
     while waiting:
         place, here = waiting.pop()
         try:
             with os.scandir(place) as listing:
                 inner = [
-                    entry.name
-                    for entry in listing
-                    if entry.is_dir(follow_symlinks=False)
+                    entry for entry in listing if entry.is_dir(follow_symlinks=False)
                 ]
         except OSError:  # the walk has it among what it skips
             continue
         yield place
-        for name in inner:
-            if (
-                name != INDEX_FOLDER
-                and _storable(name)
-                and not here.verdict(name, is_dir=True).ignored
-            ):
-                waiting.append((os.path.join(place, name), here.enter(name)))
+        for entry in inner:
+            name = entry.name
+            if name == INDEX_FOLDER or not _storable(name):
+                continue
+            if not here.verdict(name, is_dir=True).ignored:
+                waiting.append((entry.path, here.enter(name)))
 
 
 def _opened(folder: str, prefix: str, rules: Rules) -> _Folder | Skipped:
     try:
         with os.scandir(folder) as listing:
-            entries = sorted(listing, key=_NAME)
+            entries = sorted(listing, key=attrgetter("name"))
     except OSError as error:
         return Skipped(prefix, "unreadable", error.strerror or str(error))
     return _Folder(prefix, rules, iter(entries))

@@ -50,40 +50,43 @@ class Child:
             return None
         source = text.encode("utf-8", "surrogatepass")
         with self._lock:
-            answer = self._ask(b"%s %d\n" % (language.encode(), len(source)), source)
-        found = json.loads(answer) if answer else None
-        return None if found is None else [Capture(*capture) for capture in found]
+            answer = self._ask(f"{language} {len(source)}\n".encode() + source)
+        found = json.loads(answer or "null")
+        return found and [Capture(*capture) for capture in found]
 
     def close(self) -> None:
+        """End the child."""
         with self._lock:
             self._end()
 
-    def _ask(self, *request: bytes) -> bytes:
-        """One line of JSON; nothing when the child died of the question."""
+    def _ask(self, request: bytes) -> bytes:
+        """Return one line of JSON; nothing when the child died of the question."""
         for _ in range(2):  # a child that died of anything else is replaced once
             try:
-                answer = self._ask_once(*request)
+                answer = self._ask_once(request)
             except OSError:
                 self._end()
                 continue
-            except (
-                BaseException
-            ):  # interrupted: the answer to this would be taken for that to the next
+            except BaseException:
+                # Interrupted: the answer to this would be taken for that to the next.
                 self._end()
                 raise
             if answer or self._end() not in _FROM_OUTSIDE:
                 return answer
         return b""
 
-    def _ask_once(self, *request: bytes) -> bytes:
-        child = self._process = self._process or _start()
-        for part in request:
-            _write(child.stdin, part)
-        return _line(child.stdout)
+    def _ask_once(self, request: bytes) -> bytes:
+        process = self._process = self._process or _start()
+        assert process.stdin and process.stdout
+        rest = memoryview(request)
+        while rest:
+            rest = rest[process.stdin.write(rest) :]
+        return _line(process.stdout)
 
     def _end(self) -> int:
         """End the child; return its exit code, or a signal as a negative number."""
-        if (process := self._process) is None:
+        process = self._process
+        if process is None:
             return 0
         process.kill()
         with process:  # closes the pipes and waits
@@ -92,12 +95,13 @@ class Child:
 
     def _forget(self) -> None:
         """Let go of the child after a fork: it and its pipes belong to the parent."""
-        if self._process is not None:
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-            self._process.returncode = 0  # not ours to wait for
-        self._process, self._lock = None, Lock()
+        process = self._process
+        if process and process.stdin and process.stdout:
+            process.stdin.close()
+            process.stdout.close()
+            process.returncode = 0  # not ours to wait for
+        self._process = None
+        self._lock = Lock()
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -107,9 +111,13 @@ def _start() -> subprocess.Popen[bytes]:
     that a fork never writes a second time what the parent began to write.
     """
     command = [sys.executable, "-I", "-S", _PROGRAM, str(PATIENCE), *_packages()]
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(
-        command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, process_group=0
+        command,
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
     )
 
 
@@ -124,16 +132,8 @@ def _packages() -> list[str]:
     return others if PathFinder.find_spec("tree_sitter", others) else places
 
 
-def _write(pipe: IO[bytes] | None, data: bytes) -> None:
-    assert pipe is not None
-    rest = memoryview(data)
-    while rest:
-        rest = rest[pipe.write(rest) :]
-
-
-def _line(pipe: IO[bytes] | None) -> bytes:
-    """Up to the end of a line; nothing when the pipe ends before."""
-    assert pipe is not None
+def _line(pipe: IO[bytes]) -> bytes:
+    """Read up to the end of a line; nothing when the pipe ends before."""
     portions: list[bytes] = []
     while portion := pipe.read(_PORTION):
         portions.append(portion)

@@ -25,10 +25,11 @@ so many seconds. The paths are where packages are.
 import contextlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -53,19 +54,13 @@ _MEMORY: Final = 3 << 30
 _MAX_DEPTH: Final = 500
 # Steps from a C declarator to its name: `int (*(*f)(void))[3]` takes seven.
 _MAX_DECLARATORS: Final = 32
-_BODIES: Final = (
-    "_body",
-    "declaration_list",
-    "block",
-)  # of grammars that do not say which part is the body
-_CONTINUATION: Final = bytes(
-    range(0x80, 0xC0)
-)  # the bytes of UTF-8 that begin no character
-
-
-_CAPITALS: Final = (
-    '(#match? @name "^_*[A-Z][A-Z0-9_]*$")'  # how most languages write a constant
-)
+# The bodies in grammars that do not say which part is the body.
+_BODIES: Final = ("_body", "declaration_list", "block")
+_CONTINUATION: Final = bytes(range(0x80, 0xC0))  # bytes that begin no character
+_COUNTED: Final = 1024  # bytes whose characters are counted at once
+_PARTS: Final = frozenset({"name", "within"})  # captures that are no kinds
+# How most languages write a constant.
+_CAPITALS: Final = '(#match? @name "^_*[A-Z][A-Z0-9_]*$")'
 
 
 class Capture(NamedTuple):
@@ -365,34 +360,47 @@ def captures(source: bytes, language: str) -> list[Capture]:
     tree = Parser(grammar).parse(source)
     cursor = QueryCursor(query)
     cursor.set_max_start_depth(_MAX_DEPTH)
+    character = characters(source)
+
+    def span(node: "Node | None") -> tuple[int, int]:
+        if node is None:
+            return 0, 0
+        return character(node.start_byte), character(node.end_byte)
+
     named: set[int] = set()
-    found: list[tuple[str, int, int, int, int, int, int, int]] = []
-    for _, match in sorted(cursor.matches(tree.root_node), key=lambda pair: pair[0]):
+    found: list[Capture] = []
+    for _, match in sorted(cursor.matches(tree.root_node), key=itemgetter(0)):
         name = _name(match["name"][0]) if "name" in match else None
-        if name is not None and name.start_byte in named:
+        if name and name.start_byte in named:
             continue
-        kind = next(
-            kind for kind in match if kind not in ("name", "within") and kind[0] != "_"
-        )
-        node, within = match[kind][0], match.get("within", [None])[0]
-        if name is not None:
+        kinds = [kind for kind in match if kind not in _PARTS and kind[0] != "_"]
+        node = match[kinds[0]][0]
+        body = 0
+        if name:
             named.add(name.start_byte)
-        # A declaration may hold thousands of constants, and none has a body.
-        body = _body(node, name) if name and kind != CONSTANT else 0
-        found.append((kind, *_span(node), *_span(name), *_span(within), body))
-    places = _characters(source, {place for _, *numbers in found for place in numbers})
-    in_text = (
-        Capture(
-            kind,
-            places[a],
-            places[b],
-            (places[c], places[d]),
-            (places[e], places[f]),
-            places[g],
-        )
-        for kind, a, b, c, d, e, f, g in found
-    )
-    return sorted(in_text, key=lambda capture: (capture.start, -capture.end))
+            # A declaration may hold thousands of constants, and none has a body.
+            if kinds[0] != CONSTANT:
+                body = character(_body(node, name))
+        within = match.get("within", [None])[0]
+        found.append(Capture(kinds[0], *span(node), span(name), span(within), body))
+    return sorted(found, key=lambda capture: (capture.start, -capture.end))
+
+
+def characters(source: bytes) -> Callable[[int], int]:
+    """Return a function from places in UTF-8 to characters."""
+    if source.isascii():
+        return int
+    before = [0]  # characters before each block of bytes
+    for start in range(0, len(source), _COUNTED):
+        block = source[start : start + _COUNTED]
+        before.append(before[-1] + len(block.translate(None, _CONTINUATION)))
+
+    def character(place: int) -> int:
+        number = place // _COUNTED
+        block = source[number * _COUNTED : place]
+        return before[number] + len(block.translate(None, _CONTINUATION))
+
+    return character
 
 
 @cache
@@ -404,12 +412,8 @@ def _loaded(language: str) -> "tuple[Language, Query]":
     return loaded, Query(loaded, f"{grammar.query}(ERROR) @{ERROR}")
 
 
-def _span(node: "Node | None") -> tuple[int, int]:
-    return (0, 0) if node is None else (node.start_byte, node.end_byte)
-
-
 def _name(node: "Node") -> "Node":
-    """The name in a declarator of C: `*find(int x)` -> `find`. Any other node is a name already."""
+    """Return the name in a declarator of C: `*find(int x)` -> `find`. Any other node is a name already."""
     for _ in range(_MAX_DECLARATORS):
         if "declarator" not in node.type:
             break
@@ -427,34 +431,20 @@ def _body(node: "Node", name: "Node") -> int:
 
     Of a variable whose value is a function or a class, the body of that.
     """
+    after = name.start_byte
     for field in ("value", "right", "type"):
         value = node.child_by_field_name(field)
-        if (
-            value
-            and value.start_byte > name.start_byte
-            and value.child_by_field_name("body")
-        ):
+        if value and value.start_byte > after and value.child_by_field_name("body"):
             node = value
             break
     body = node.child_by_field_name("body")
     for child in node.named_children:
-        begins = (
-            child == body
-            or (body is None and child.type.endswith(_BODIES))
-            or "comment" in child.type
-        )
-        if begins and child.start_byte > name.start_byte:
+        is_body = child == body or "comment" in child.type
+        if body is None and child.type.endswith(_BODIES):
+            is_body = True
+        if is_body and child.start_byte > after:
             return child.start_byte
     return node.end_byte
-
-
-def _characters(source: bytes, places: Iterable[int]) -> dict[int, int]:
-    """Map places in UTF-8 to characters."""
-    known, before, count = {}, 0, 0
-    for place in sorted(places):
-        count += len(source[before:place].translate(None, _CONTINUATION))
-        known[place], before = count, place
-    return known
 
 
 # The program
@@ -466,29 +456,22 @@ def serve(requests: IO[bytes], answers: IO[bytes], patience: float) -> None:
     import signal
 
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    # Whoever asks waits for the answer, so nothing is in the buffer between two requests.
+    # The other side waits for the answer, so nothing is in the buffer between two requests.
     while select.select([requests], [], [], patience)[0] and (
         request := requests.readline()
     ):
-        language, size = request.split()
+        language, size = request.decode().split()
         source = requests.read(int(size))
-        is_known = _is_installed(language.decode())
-        # No handler: the signal ends the process, wherever it is. Nothing in Python could.
-        signal.setitimer(signal.ITIMER_PROF, _SECONDS + _SECONDS_PER_BYTE * len(source))
-        found = captures(source, language.decode()) if is_known else None
-        answer = json.dumps(found, separators=(",", ":"))
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        answer = "null"
+        with contextlib.suppress(ImportError):
+            _loaded(language)
+            # No handler: the signal ends the process, wherever it is. Nothing in Python could.
+            seconds = _SECONDS + _SECONDS_PER_BYTE * len(source)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            answer = json.dumps(captures(source, language), separators=(",", ":"))
+            signal.setitimer(signal.ITIMER_PROF, 0)
         answers.write(answer.encode() + b"\n")
         answers.flush()
-
-
-def _is_installed(language: str) -> bool:
-    """Load the grammar of a language; return False if it is not installed."""
-    try:
-        _loaded(language)
-    except ImportError:
-        return False
-    return True
 
 
 def _bound_memory() -> None:

@@ -8,13 +8,14 @@ It counts in bytes, an outline in characters.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
 import pyromark
 
+from tamis.ingest.code.grammars import characters
 from tamis.ingest.documents.frontmatter import front_matter
 from tamis.ingest.documents.sections import (
     Code,
@@ -41,8 +42,6 @@ _SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH  # in HTML
 LINE_MARK: Final = '<hr data-line="{}">'
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-_CONTINUATION: Final = bytes(range(0x80, 0xC0))  # bytes that begin no character
-_COUNTED: Final = 1024  # bytes whose characters are counted at once
 _REST_IS_BLANK: Final = re.compile(r"[ \t]*$", re.MULTILINE)
 _INFO: Final = re.compile(r"[\w+#.-]+")  # `py`, `{.python}`, `js title="x"`
 # As in Obsidian: letters, digits, `_`, `-` and `/`, at least one of them no digit, after a blank.
@@ -111,8 +110,7 @@ class _Scan:
         self._body = body
         self._shift = shift
         self._fits = fits
-        self._character = _characters(body)
-        self._lines = _WholeLines(body, shift)
+        self._character = characters(body.encode())
         self._headings: list[tuple[int, int, list[str]]] = []
         self._blocks: list[Span] = []
         self._codes: list[Code] = []
@@ -126,6 +124,11 @@ class _Scan:
         self._whole = 0
         self._fence: tuple[int, int, str] = (0, 0, "")  # the last one: span and info
         self._table: int | None = None  # the start of a table without a row so far
+        # The last place whose line was asked for, and the start of that line.
+        self._place = 0
+        self._line = 0
+        # Blocks in blocks end together, at times before many blank lines.
+        self._ends: dict[int, int] = {}
 
     def read(self) -> None:
         """Take in all events."""
@@ -165,7 +168,7 @@ class _Scan:
     def _begin(self, kind: str, value: Any, start: int, end: int) -> None:
         match kind:
             case "Heading" if start >= self._container:
-                place = self._lines.start(self._character(start))
+                place = self._line_start(self._character(start))
                 self._headings.append((place, int(value["level"][1]), []))
                 self._heading = end
             case "BlockQuote" | "FootnoteDefinition":
@@ -213,7 +216,27 @@ class _Scan:
             self._references.append(Reference(place, kind, *target))
 
     def _span(self, start: int, end: int) -> Span:
-        return self._lines.span(self._character(start), self._character(end))
+        """Widen a span to whole lines."""
+        body = self._body
+        first = self._character(start)
+        last = self._character(end)
+        if end not in self._ends:
+            if body[last - 1 : last] != "\n" and not _REST_IS_BLANK.match(body, last):
+                # Behind the `> ` of a line that is another block's.
+                last = body.rfind("\n", first, last)
+            self._ends[end] = first + len(body[first:last].rstrip()) + self._shift
+        return self._line_start(first), self._ends[end]
+
+    def _line_start(self, place: int) -> int:
+        """Places come mostly in order: so no line is gone over twice."""
+        if place < self._place:
+            self._place = 0
+            self._line = 0
+        newline = self._body.rfind("\n", self._place, place)
+        if newline >= 0:
+            self._line = newline + 1
+        self._place = place
+        return self._line + self._shift
 
     def outline(self) -> Outline:
         """Return the outline of the events so far."""
@@ -234,53 +257,3 @@ class _Scan:
             if at >= 0 and tag.start() < self._texts[at][1]:
                 tags.append(tag[1].strip("/"))
         return tags
-
-
-def _characters(body: str) -> Callable[[int], int]:
-    """Return a function from bytes to characters."""
-    if body.isascii():
-        return int
-    source = body.encode()
-    before = [0]  # characters before each block of bytes
-    for start in range(0, len(source), _COUNTED):
-        block = source[start : start + _COUNTED]
-        before.append(before[-1] + len(block.translate(None, _CONTINUATION)))
-
-    def character(place: int) -> int:
-        number = place // _COUNTED
-        block = source[number * _COUNTED : place]
-        return before[number] + len(block.translate(None, _CONTINUATION))
-
-    return character
-
-
-class _WholeLines:
-    """Widens spans to whole lines. They come mostly in order: so no line is gone over twice."""
-
-    def __init__(self, body: str, shift: int) -> None:
-        self._body = body
-        self._shift = shift
-        self._last = 0
-        self._line = 0
-        # Blocks in blocks end together, at times before many blank lines.
-        self._ends: dict[int, int] = {}
-
-    def start(self, place: int) -> int:
-        if place < self._last:
-            self._last = 0
-            self._line = 0
-        newline = self._body.rfind("\n", self._last, place)
-        if newline >= 0:
-            self._line = newline + 1
-        self._last = place
-        return self._line + self._shift
-
-    def span(self, start: int, end: int) -> Span:
-        body = self._body
-        if end not in self._ends:
-            last = end
-            if body[end - 1 : end] != "\n" and not _REST_IS_BLANK.match(body, end):
-                # Behind the `> ` of a line that is another block's.
-                last = body.rfind("\n", start, end)
-            self._ends[end] = start + len(body[start:last].rstrip()) + self._shift
-        return self.start(start), self._ends[end]
