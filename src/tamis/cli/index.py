@@ -99,9 +99,11 @@ def index(
     """
     if dry_run:
         return _dry_run(root, options, as_json=as_json)
-    return _build(
-        root, options, lambda corpus: corpus.refresh(), as_json=as_json, quiet=quiet
-    )
+
+    def refresh(corpus: "Corpus") -> "Report":
+        return corpus.refresh()
+
+    return _build(root, options, refresh, as_json=as_json, quiet=quiet)
 
 
 @click.command("rebuild-index")
@@ -129,13 +131,11 @@ def rebuild_index(
     Searches see the old index until the new one is whole, unless the old one is damaged or of
     another format: that is replaced at once.
     """
-    return _build(
-        root,
-        options,
-        lambda corpus: corpus.rebuild(take_over=take_over),
-        as_json=as_json,
-        quiet=quiet,
-    )
+
+    def rebuild(corpus: "Corpus") -> "Report":
+        return corpus.rebuild(take_over=take_over)
+
+    return _build(root, options, rebuild, as_json=as_json, quiet=quiet)
 
 
 def _build(
@@ -371,7 +371,9 @@ def explain_ignore(
 
 
 def _explanation(verdict: dict[str, Any]) -> str:
-    path, rule, source = verdict["path"], verdict["rule"], verdict["source"]
+    path = verdict["path"]
+    rule = verdict["rule"]
+    source = verdict["source"]
     if rule and not source:  # no rule of a file: the path is outside the root
         return f"{path}: {rule}"
     state = "indexed"

@@ -59,23 +59,29 @@ class Wanted:
 
     def check(self) -> None:
         """Raise UsageError if the fields contradict each other."""
-        first, last = self.start_line, self.end_line
-        fault = None
-        if self.chunk_id is not None and self.path is not None:
-            fault = "chunk_id and path are given", "give chunk_id or path, not both"
-        elif self.chunk_id is None and self.path is None:
+        first = self.start_line
+        last = self.end_line
+        has_chunk = self.chunk_id is not None
+        has_path = self.path is not None
+        has_lines = first is not None or last is not None
+        if has_chunk and has_path:
+            fault = "chunk_id and path are given"
+            hint = "give chunk_id or path, not both"
+        elif not has_chunk and not has_path:
+            fault = "which passage?"
             hint = "give chunk_id, or path with start_line and end_line"
-            fault = "which passage?", hint
-        elif self.chunk_id is not None and (first, last) != (None, None):
+        elif has_chunk and has_lines:
+            fault = "a chunk has its own lines"
             hint = "leave start_line and end_line out, or give path"
-            fault = "a chunk has its own lines", hint
-        elif self.path is not None and self.neighbours:
-            fault = "neighbours are those of a chunk", "give chunk_id, or more lines"
+        elif has_path and self.neighbours:
+            fault = "neighbours are those of a chunk"
+            hint = "give chunk_id, or more lines"
         elif first and last and last < first:
-            fault = f"end_line {last} is before start_line {first}", "swap them"
-        if fault is not None:
-            message, hint = fault
-            raise UsageError(message, hint=hint)
+            fault = f"end_line {last} is before start_line {first}"
+            hint = "swap them"
+        else:
+            return
+        raise UsageError(fault, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +293,11 @@ class Facets:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON has them."""
-        facets = {}
+        facets: dict[str, list[dict[str, Any]]] = {}
         for name, counts in self.counts.items():
-            items = counts.items()
-            facets[name] = [
-                {"value": each, "documents": count} for each, count in items
-            ]
+            facets[name] = []
+            for value, count in counts.items():
+                facets[name].append({"value": value, "documents": count})
         return {"documents": self.documents, "chunks": self.chunks, "facets": facets}
 
 
@@ -341,8 +346,7 @@ def facets(corpus: Corpus, filter: Filter) -> Facets:
         inside = sum(workspace.matches(facts) for facts in found)
         if inside:
             counts["workspaces"][name] = inside
-    ranked = {name: _ranked(each) for name, each in counts.items()}
-    return Facets(allowed.documents, allowed.chunks, ranked)
+    return _facets(allowed.documents, allowed.chunks, counts)
 
 
 def added(each: Sequence[Facets]) -> Facets:
@@ -351,13 +355,16 @@ def added(each: Sequence[Facets]) -> Facets:
     for one in each:
         for name, values in one.counts.items():
             counts.setdefault(name, Counter()).update(values)
-    ranked = {name: _ranked(values) for name, values in counts.items()}
     documents = sum(one.documents for one in each)
-    return Facets(documents, sum(one.chunks for one in each), ranked)
+    return _facets(documents, sum(one.chunks for one in each), counts)
 
 
-def _ranked(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+def _facets(documents: int, chunks: int, counts: dict[str, Counter[str]]) -> Facets:
+    ranked = {}
+    for name, values in counts.items():
+        # Of equally frequent values, the first in the alphabet comes first.
+        ranked[name] = dict(Counter(dict(sorted(values.items()))).most_common())
+    return Facets(documents, chunks, ranked)
 
 
 def _folders(paths: Sequence[str]) -> Counter[str]:
@@ -488,8 +495,13 @@ def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
         front, start, _ = front_matter(text)
         if front:
             description = front.description
-    links = [Linked(e.target, e.type, e.anchor) for e in edges if e.source == path]
-    backlinks = [Linked(e.source, e.type, e.anchor) for e in edges if e.target == path]
+    links = []
+    backlinks = []
+    for edge in edges:
+        if edge.source == path:
+            links.append(Linked(edge.target, edge.type, edge.anchor))
+        if edge.target == path:
+            backlinks.append(Linked(edge.source, edge.type, edge.anchor))
     return Reading(
         path=path,
         title=title,

@@ -414,7 +414,7 @@ def _tags(corpus: Corpus) -> list[str]:
     with corpus.snapshot() as snapshot:
         for facts in snapshot.facts():
             counts.update(facts.tags)
-    return sorted(counts, key=lambda tag: (-counts[tag], tag))
+    return sorted(sorted(counts), key=counts.__getitem__, reverse=True)
 
 
 def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
