@@ -92,7 +92,7 @@ def test_search_keyword_weight(corpus_of):
     assert found.results[0].raw_score == pytest.approx(1 / 61 + 3 / 61)
 
 
-@pytest.mark.rows("R002-088", "C55")
+@pytest.mark.rows("C55")
 def test_search_code_search_enabled(corpus_of):
     for switch in (True, False):
         corpus = corpus_of(CODE, search__code_search_enabled=switch)
