@@ -55,6 +55,13 @@ Answer = TypeVar("Answer")
 
 OLDEST: Final = (1, 19)  # the first server that counts rarity over a filter
 _PORT: Final = 6333  # of a server whose address has none
+# Quantised vectors stay in memory, where the others may be on disk.
+_QUANTIZATION: Final[dict[str | None, Any]] = {
+    None: None,
+    "none": None,
+    "scalar": {"scalar": {"type": "int8", "always_ram": True}},
+    "binary": {"binary": {"always_ram": True}},
+}
 TIMEOUT: Final = 30  # seconds for one request
 TRIES: Final = 6
 _FIRST_PAUSE: Final = 0.2  # seconds; the sixth try comes after some six
@@ -182,7 +189,7 @@ class Server:
                 on_disk_payload=on_disk,
                 # A graph for each root and none over all: every search names its root.
                 hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
-                quantization_config=_quantization(layout.quantization),
+                quantization_config=_QUANTIZATION[layout.quantization],
             )
         )
         tenant = models.KeywordIndexParams(
@@ -342,7 +349,10 @@ class Server:
                     raise fault from error
                 if failed == _WARN_AFTER:
                     log.warning("%s; asking again for some seconds", fault.message)
-                sleep(_pause_after(error, failed))
+                pause = random.uniform(0.5, 1.0) * _FIRST_PAUSE * 2 ** (failed - 1)
+                if isinstance(error, ResourceExhaustedResponse):
+                    pause = min(error.retry_after_s, _LONGEST_PAUSE)
+                sleep(pause)
 
     def _check_version(self) -> None:
         version = self._asked(self._client.info).version
@@ -384,13 +394,6 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, ResourceExhaustedResponse) or _is_connection(error)
 
 
-def _pause_after(error: Exception, failed: int) -> float:
-    """Return the pause that the server asks for, or else about twice the last one."""
-    if isinstance(error, ResourceExhaustedResponse):
-        return float(min(error.retry_after_s, _LONGEST_PAUSE))
-    return random.uniform(0.5, 1.0) * _FIRST_PAUSE * float(2 ** (failed - 1))
-
-
 def _filter(filter: Native) -> models.Filter:
     """A condition alone is a filter of one."""
     if filter.keys() <= {"must", "should", "must_not"}:
@@ -413,16 +416,3 @@ def _point(record: models.Record | models.ScoredPoint) -> Point:
             terms[name] = dict(zip(vector.indices, vector.values, strict=True))
     score = record.score if isinstance(record, models.ScoredPoint) else 0.0
     return Point(str(record.id), record.payload or {}, meaning, terms, score)
-
-
-def _quantization(name: str | None) -> Any:
-    """Quantised vectors stay in memory, where the others may be on disk."""
-    if name == "scalar":
-        scalar = models.ScalarQuantizationConfig(
-            type=models.ScalarType.INT8, always_ram=True
-        )
-        return models.ScalarQuantization(scalar=scalar)
-    if name == "binary":
-        binary = models.BinaryQuantizationConfig(always_ram=True)
-        return models.BinaryQuantization(binary=binary)
-    return None

@@ -79,8 +79,7 @@ class Point:
 
     @property
     def path(self) -> str:
-        path: str = self.payload["filePath"]
-        return path
+        return str(self.payload["filePath"])
 
     @property
     def ordinal(self) -> int:

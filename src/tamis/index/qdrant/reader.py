@@ -45,7 +45,6 @@ from tamis.index.qdrant.points import (
     MEANING,
     PASSAGE,
     WORDS,
-    Ask,
     Native,
     Payload,
     Point,
@@ -63,7 +62,6 @@ from tamis.index.qdrant.points import (
     stamps_of,
     term_number,
     visible,
-    with_ids,
 )
 from tamis.index.qdrant.writer import QdrantWriter
 from tamis.model import (
@@ -106,10 +104,6 @@ class View:
     allowed: dict[Filter, Allowed] = field(default_factory=dict)
     listed: list[Facts] = field(default_factory=list)  # of every document, once needed
 
-    @property
-    def generation(self) -> int:
-        return int(self.record["generation"])
-
 
 class QdrantSnapshot:
     """A view, and the points that this search has seen of it."""
@@ -129,7 +123,7 @@ class QdrantSnapshot:
     @property
     def state(self) -> IndexState:
         return IndexState(
-            self._view.generation,
+            self._view.record["generation"],
             self._view.record["documents"],
             self._view.record["chunkCount"],
             self.about.get("pending", 0),
@@ -138,8 +132,7 @@ class QdrantSnapshot:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        facts: dict[str, Any] = self._view.record["facts"]
-        return facts
+        return dict(self._view.record["facts"])
 
     # --- Filters ---
 
@@ -175,7 +168,7 @@ class QdrantSnapshot:
         return Allowed(rows, chunks, len(keys), late=allowed.late)
 
     def _visible(self, kind: str) -> list[Native]:
-        return visible(self._address.root, self._view.generation, kind)
+        return visible(self._address.root, self._view.record["generation"], kind)
 
     def _paths(self, native: Native) -> list[str]:
         """The paths of some chunks."""
@@ -297,24 +290,17 @@ class QdrantSnapshot:
         allowed: Allowed,
     ) -> Sequence[float]:
         rows: Rows = allowed.rows
-        ids = self._ids_of(positions)
-        asks = []
-        if ids:
-            # A search for one term among these rows finds those that have it.
-            among = {"must": [with_ids(list(dict.fromkeys(ids)))]}
-            for term in terms:
-                query = {term_number(term): 1.0}
-                asks.append(Ask(WORDS, query, among, len(ids)))
         new = lanes.uncounted(LaneAsk("words", None, tuple(terms)), rows)
-        counting = [lanes.counting(rows, term) for term in new]
-        answers = self._points.nearest([*asks, *counting])
-        lanes.remember(allowed, new, answers[len(asks) :])
+        answers = self._points.nearest([lanes.counting(rows, term) for term in new])
+        lanes.remember(allowed, new, answers)
+        ids = self._ids_of(positions)
+        found = {}
+        for row in self._points.get(list(set(ids)), ("chunkId",), (WORDS,)):
+            found[row.id] = row.terms[WORDS]
         has = np.zeros((len(terms), len(ids)), np.bool_)
-        for number in range(len(asks)):
-            having = {row.id for row in answers[number]}
-            has[number] = [each in having for each in ids]
         rarities = []
-        for term in terms:
+        for number, term in enumerate(terms):
+            has[number] = [term_number(term) in found[each] for each in ids]
             frequency = rows.frequencies[WORDS, term]
             rarities.append(bm25f.rarity(allowed.chunks, frequency))
         return bm25f.coverage(has, rarities)
@@ -346,7 +332,7 @@ class QdrantSnapshot:
             return vectors
         ids = self._ids_of(positions)
         known = {row.id: row.meaning for row in self._seen.values()}
-        new = [each for each in dict.fromkeys(ids) if known.get(each) is None]
+        new = [each for each in set(ids) if known.get(each) is None]
         for row in self._points.get(new, ("chunkId",), (MEANING,)):
             known[row.id] = row.meaning
         for number, each in enumerate(ids):
@@ -375,18 +361,18 @@ class QdrantSnapshot:
 
     def _chunks(self, paths: Sequence[str], allowed: Allowed) -> Chunks:
         """The allowed chunks of documents, in order."""
-        known = allowed.rows.chunks
+        rows: Rows = allowed.rows
+        known = rows.chunks
         if len(known) > _CACHED_DOCUMENTS:
             known.clear()
         new = list(dict.fromkeys(path for path in paths if path not in known))
         if new:
             found: dict[str, list[tuple[int, int]]] = {path: [] for path in new}
-            which = {"must": [allowed.rows.native, any_of("filePath", new)]}
+            which = {"must": [rows.native, any_of("filePath", new)]}
             for row in self._points.find(which, ("filePath", "chunkId")):
                 found[row.path].append((row.ordinal, row.key))
             known.update({path: tuple(sorted(own)) for path, own in found.items()})
-        chunks: Chunks = known
-        return chunks
+        return known
 
     # --- Links ---
 
@@ -515,9 +501,8 @@ class QdrantIndex:
             )
 
     def stored_facts(self) -> Mapping[str, Any]:
-        record = self._record() or {}
-        facts: dict[str, Any] = record.get("facts", {})
-        return facts
+        record = self._record()
+        return dict(record["facts"]) if record else {}
 
     def sizes(self) -> dict[str, int]:
         """Nothing is stored on this machine."""
@@ -533,7 +518,7 @@ class QdrantIndex:
             raise IndexMissing(self.place)
         with self._lock:
             view = self._view
-            if view is None or view.generation != record["generation"]:
+            if view is None or view.record["generation"] != record["generation"]:
                 view = View(record)
             elif view.record != record:
                 # Facts beside the generation have changed, so its caches still hold.
