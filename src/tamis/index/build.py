@@ -157,7 +157,8 @@ class _Run:
             if warning:
                 self.warnings.append(f"{entry.path}: {warning}")
             committed = dates.times.get(entry.path)
-            is_same = (source.size, source.mtime_ns) == (entry.size, entry.mtime_ns)
+            times = (source.size, source.mtime_ns)
+            is_same = times == (entry.size, entry.mtime_ns)
             if is_same and committed is not None and document.front.modified is None:
                 # Neither its front matter nor an edit after the last commit dates it.
                 document = replace(document, modified=committed)
@@ -250,7 +251,8 @@ def _dated_plan(
     if dates.moved:
         moved = [entry for entry in plan.unchanged if entry.path in dates.moved]
         stay = [entry for entry in plan.unchanged if entry.path not in dates.moved]
-        plan = replace(plan, changed=(*plan.changed, *moved), unchanged=tuple(stay))
+        changed = (*plan.changed, *moved)
+        plan = replace(plan, changed=changed, unchanged=tuple(stay))
     if dates.warning:
         plan = replace(plan, warnings=(*plan.warnings, dates.warning))
     return plan, dates

@@ -30,7 +30,8 @@ def dry_run(
             indexed.append(outcome.path)
         else:
             skipped.append(outcome)
-    return indexed, sorted(skipped, key=lambda item: item.path), plan.warnings
+    skipped.sort(key=lambda item: item.path)
+    return indexed, skipped, plan.warnings
 
 
 def explain_paths(
@@ -44,8 +45,14 @@ def explain_paths(
     archived = archived_by(settings)
     explained = []
     for path in paths:
-        answer: dict[str, Any] = {"path": path, "ignored": True, "archived": False}
-        answer |= {"rule": OUTSIDE, "source": None, "line": None}
+        answer: dict[str, Any] = {
+            "path": path,
+            "ignored": True,
+            "archived": False,
+            "rule": OUTSIDE,
+            "source": None,
+            "line": None,
+        }
         if not _is_outside(root, path):
             verdict = explain(root, options, path)
             inside = os.path.relpath(root / path, root).replace(os.sep, "/")

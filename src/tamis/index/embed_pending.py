@@ -51,7 +51,8 @@ def embed_now(documents: Iterable[Read], load: Load) -> Iterator[Prepared]:
 
 def without_vectors(read: Read) -> Prepared:
     document, state = read
-    return Prepared(document, state, np.empty((len(document.chunks), 0), np.float32))
+    vectors = np.empty((len(document.chunks), 0), np.float32)
+    return Prepared(document, state, vectors)
 
 
 def embed_pending(
@@ -70,7 +71,9 @@ def embed_pending(
     try:
         for portion in in_portions(wanted_first(pending), _chunks, PORTION):
             texts_of = late.texts_of([document.path for document in portion])
-            texts = [under_trail(*each) for own in texts_of.values() for each in own]
+            texts = []
+            for own in texts_of.values():
+                texts += [under_trail(*each) for each in own]
             vectors = embedder.embed_passages(texts)
             start = 0
             for path, own in texts_of.items():
@@ -100,8 +103,9 @@ def _chunks(document: PendingDocument) -> int:
 
 def wanted_first(pending: Sequence[PendingDocument]) -> list[PendingDocument]:
     """Take the newest and the most linked documents in turns."""
-    newest = sorted(pending, key=lambda document: (-document.modified, document.path))
-    linked = sorted(pending, key=lambda document: (-document.linked, document.path))
+    by_path = sorted(pending, key=lambda document: document.path)
+    newest = sorted(by_path, key=lambda document: -document.modified)
+    linked = sorted(by_path, key=lambda document: -document.linked)
     in_turns = chain.from_iterable(zip(newest, linked, strict=True))
     return list(dict.fromkeys(in_turns))
 

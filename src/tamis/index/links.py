@@ -134,6 +134,8 @@ def degrees(touching: EdgesOf) -> dict[str, int]:
     """Count the other documents that each document is linked with."""
     counts = {}
     for path, own in touching.items():
-        ends = {edge.source for edge in own} | {edge.target for edge in own}
-        counts[path] = len(ends - {path})
+        ends = {path}
+        for edge in own:
+            ends |= {edge.source, edge.target}
+        counts[path] = len(ends) - 1
     return counts

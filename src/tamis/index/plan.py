@@ -111,7 +111,8 @@ def is_unchanged(entry: Entry, known: Stamps | None) -> bool:
 
 def known_to(snapshot: IndexSnapshot, settings: Settings) -> Known:
     began = float(snapshot.about.get("began", 0.0))
-    return Known(snapshot.stamps(recipe(settings)), snapshot.skipped(), began)
+    stamps = snapshot.stamps(recipe(settings))
+    return Known(stamps, snapshot.skipped(), began)
 
 
 def count_changes(root: Path, settings: Settings, known: Known) -> Changes:
@@ -140,7 +141,8 @@ def count_changes(root: Path, settings: Settings, known: Known) -> Changes:
 def _indexed_kind(entry: Entry, before: Stamps, largest: float) -> Kind:
     """Say how a file differs from its indexed state."""
     _, size, mtime_ns, ctime_ns, inode, read_ns = before
-    if entry.size > largest or (entry.size, entry.mtime_ns) != (size, mtime_ns):
+    is_same = (entry.size, entry.mtime_ns) == (size, mtime_ns)
+    if entry.size > largest or not is_same:
         return "changed"
     if not read_ns:
         return "outdated"

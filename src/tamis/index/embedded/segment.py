@@ -131,8 +131,13 @@ class Segment:
     def size(self) -> int:
         return self.record.rows
 
+    def rows_of(self, place: int) -> tuple[int, int]:
+        """Return the first row of a document, and the row after its last."""
+        start, end = self._starts[place : place + 2].tolist()
+        return start, end
+
     @cached_property
-    def starts(self) -> Array:
+    def _starts(self) -> Array:
         """The first row of each document; one more than there are documents."""
         places = np.arange(self.record.documents + 1)
         return np.searchsorted(self.rows["document"], places)

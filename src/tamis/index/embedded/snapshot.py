@@ -80,7 +80,8 @@ class EmbeddedSnapshot(Records):
         self.state = view.state
         self.about = view.facts
         self.segments = len(view.segments)
-        self._number = {each.record.id: at for at, each in enumerate(view.segments)}
+        keys = [segment.record.id for segment in view.segments]
+        self._number = {key: at for at, key in enumerate(keys)}
 
     # --- Documents and their facts ----------------------------------------------
 
@@ -102,13 +103,17 @@ class EmbeddedSnapshot(Records):
                 f"SELECT {columns} FROM documents WHERE segment = ?",
                 [segment.record.id],
             ):
-                found[place] = Facts(path, frozenset(texts_of(tags)), *others)
+                own_tags = frozenset(texts_of(tags))
+                found[place] = Facts(path, own_tags, *others)
             cache[folder] = found
         return cache[folder]
 
     def documents(self, filter: Filter) -> list[str]:
-        allowed = [each for each in self.facts() if allows(filter, each, "", None)]
-        return sorted(facts.path for facts in allowed)
+        found = []
+        for facts in self.facts():
+            if allows(filter, facts, "", None):
+                found.append(facts.path)
+        return sorted(found)
 
     def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
         for segment, mask in self._masked(allowed):
@@ -145,7 +150,7 @@ class EmbeddedSnapshot(Records):
         cache = self.view.allowed
         known = cache.get(filter)
         if known is None:
-            masks = tuple(self._mask(each, filter) for each in self.view.segments)
+            masks = [self._mask(segment, filter) for segment in self.view.segments]
             known = self._counted(masks)
             if len(cache) >= _CACHED_FILTERS:
                 cache.clear()
@@ -162,13 +167,15 @@ class EmbeddedSnapshot(Records):
         return mask & living
 
     def within(self, paths: Paths, allowed: Allowed) -> Allowed:
-        masks = [np.zeros(segment.size, np.bool_) for segment in self.view.segments]
+        masks = []
+        for segment in self.view.segments:
+            masks.append(np.zeros(segment.size, np.bool_))
         for document in self.documents_at(paths):
             at, rows = self._rows_of(document, allowed)
             masks[at][rows] = True
-        return self._counted(tuple(masks))
+        return self._counted(masks)
 
-    def _counted(self, masks: tuple[Mask | None, ...]) -> Allowed:
+    def _counted(self, masks: Sequence[Mask | None]) -> Allowed:
         """Count the passages and documents of allowed rows."""
         chunks = documents = embedded = 0
         for segment, mask in zip(self.view.segments, masks, strict=True):
@@ -176,12 +183,12 @@ class EmbeddedSnapshot(Records):
             chunks += len(places)
             if segment.record.dimension:
                 embedded += len(places)
-            # Places ascend with rows.
-            documents += int(np.count_nonzero(np.diff(places, prepend=-1)))
+            is_first = np.diff(places, prepend=-1)  # places ascend with rows
+            documents += int(np.count_nonzero(is_first))
         known = 1.0
         if chunks:
             known = embedded / chunks
-        return Allowed(AllowedRows(masks), chunks, documents, known)
+        return Allowed(AllowedRows(tuple(masks)), chunks, documents, known)
 
     def _masked(self, allowed: Allowed) -> Iterator[tuple[Segment, Mask | None]]:
         """Pair each segment with its allowed rows."""
@@ -199,9 +206,8 @@ class EmbeddedSnapshot(Records):
     def _rows_of(self, document: DocumentRecord, allowed: Allowed) -> tuple[int, Rows]:
         """Return the number of a document's segment, and its allowed rows there."""
         at = self._number[document.segment]
-        starts = self.view.segments[at].starts
-        rows = np.arange(*starts[document.place : document.place + 2])
-        return at, words.masked(rows, allowed.rows.masks[at])
+        start, end = self.view.segments[at].rows_of(document.place)
+        return at, words.masked(np.arange(start, end), allowed.rows.masks[at])
 
     # --- Lanes ------------------------------------------------------------------
 
@@ -282,10 +288,11 @@ class EmbeddedSnapshot(Records):
     ) -> bool:
         """Return True if a passage of a document, or any (ordinal None), is allowed."""
         at = self._number[document.segment]
-        segment, mask = self.view.segments[at], allowed.rows.masks[at]
-        start, end = segment.starts[document.place : document.place + 2].tolist()
+        start, end = self.view.segments[at].rows_of(document.place)
         if ordinal is not None:
-            start, end = start + ordinal, min(end, start + ordinal + 1)
+            start += ordinal
+            end = min(end, start + 1)
+        mask = allowed.rows.masks[at]
         if mask is None:
             return bool(start < end)
         return bool(mask[start:end].any())
@@ -328,8 +335,10 @@ class EmbeddedSnapshot(Records):
         first = {}
         for document in self.documents_at(paths):
             at = self._number[document.segment]
-            row = int(self.view.segments[at].starts[document.place])
-            first[document.path] = (at, row)
+            first[document.path] = (
+                at,
+                self.view.segments[at].rows_of(document.place)[0],
+            )
         places = []
         for path, ordinal in positions:
             at, row = first[path]

@@ -147,7 +147,8 @@ def names_of(arrays: Arrays) -> list[bytes]:
     """Return all terms, in order."""
     block = arrays["names"].tobytes()
     ends = arrays["name_ends"].tolist()
-    return [block[start:end] for start, end in pairwise([0, *ends])]
+    runs = pairwise([0, *ends])
+    return [block[start:end] for start, end in runs]
 
 
 def name_at(arrays: Arrays, at: int) -> bytes:
