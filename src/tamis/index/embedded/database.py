@@ -104,6 +104,9 @@ CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT 
 """
 
 
+# --- Connections and transactions ---------------------------------------------
+
+
 def open_writer(directory: Path) -> Connection:
     """Open a connection that may write; create the database if needed. The caller holds the lock."""
     file = directory / "index.db"
@@ -111,6 +114,70 @@ def open_writer(directory: Path) -> Connection:
         if not file.exists():
             _create(file)
         return _connect(directory, f"{file.absolute().as_uri()}?mode=rw")
+
+
+def open_reader(directory: Path) -> Connection:
+    """Open a connection that only reads. Any number of processes and threads may have one."""
+    if not exists(directory):
+        raise missing(directory)
+    _check_links(directory)
+    try:
+        with database_faults(directory):
+            return _connect(directory, _read_only(directory))
+    except StorageFault:
+        if exists(directory):
+            raise
+        raise missing(directory) from None  # removed since we looked
+
+
+def exists(directory: Path) -> bool:
+    """Return True if there is an index, as far as permissions let us see."""
+    with storage_faults(directory):
+        return (directory / "index.db").exists()
+
+
+def missing(directory: Path) -> IndexMissing:
+    root = directory
+    if directory.name == INDEX_FOLDER:
+        root = directory.parent
+    return IndexMissing(root)
+
+
+def is_frozen(directory: Path) -> bool:
+    """Return True if the folder is read-only and no writer was at work in it.
+
+    SQLite could not create the files that its readers and writers share there, and would refuse to
+    open a complete database.
+    """
+    if os.access(directory, os.W_OK):
+        return False
+    return not any((directory / f"index.db{end}").exists() for end in BESIDE)
+
+
+def facts_of(directory: Path) -> dict[str, Any]:
+    """Return the facts of an index; none if there is no index or it cannot be read."""
+    try:
+        with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
+            return facts(connection)
+    except (OSError, sqlite3.Error, UnicodeDecodeError):
+        return {}
+
+
+def format_of(directory: Path) -> int:
+    """Return the format of an index; 0 if it cannot be read."""
+    try:
+        with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
+            return _version(connection)[1]
+    except sqlite3.Error:
+        return 0
+
+
+def _read_only(directory: Path) -> str:
+    """Return the SQLite address of index.db for readers."""
+    address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
+    if is_frozen(directory):
+        address += "&immutable=1"
+    return address
 
 
 def _connect(directory: Path, address: str) -> Connection:
@@ -144,86 +211,31 @@ def _check_links(directory: Path) -> None:
         raise StorageFault(f"{database} is no file", hint=hint)
 
 
-def exists(directory: Path) -> bool:
-    """Return True if there is an index, as far as permissions let us see."""
-    with storage_faults(directory):
-        return (directory / "index.db").exists()
+def _check_version(connection: Connection, directory: Path) -> None:
+    application, version = _version(connection)
+    if (application, version) == (0, 0):
+        (schema,) = connection.execute("PRAGMA schema_version").fetchone()
+        if not schema:
+            raise IndexDamaged(directory, "index.db is empty")
+    if application != _APPLICATION_ID:
+        raise IndexForeign(directory)
+    if version > SCHEMA_VERSION:
+        raise IndexMismatch(
+            f"the index in {directory} was written by a newer tamis "
+            f"(format {version}, this one knows {SCHEMA_VERSION})",
+            hint=f"upgrade tamis, or write it anew with this version: {rebuild_command(directory)}",
+        )
+    if version < SCHEMA_VERSION:
+        raise IndexMismatch(
+            f"the index in {directory} was written by an older tamis "
+            f"(format {version}, this one needs {SCHEMA_VERSION})",
+            hint=f"run: {rebuild_command(directory)}",
+        )
 
 
-def missing(directory: Path) -> IndexMissing:
-    root = directory
-    if directory.name == INDEX_FOLDER:
-        root = directory.parent
-    return IndexMissing(root)
-
-
-def open_reader(directory: Path) -> Connection:
-    """Open a connection that only reads. Any number of processes and threads may have one."""
-    if not exists(directory):
-        raise missing(directory)
-    _check_links(directory)
-    try:
-        with database_faults(directory):
-            return _connect(directory, _read_only(directory))
-    except StorageFault:
-        if exists(directory):
-            raise
-        raise missing(directory) from None  # removed since we looked
-
-
-def _read_only(directory: Path) -> str:
-    """Return the SQLite address of index.db for readers."""
-    address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
-    if is_frozen(directory):
-        address += "&immutable=1"
-    return address
-
-
-def is_frozen(directory: Path) -> bool:
-    """Return True if the folder is read-only and no writer was at work in it.
-
-    SQLite could not create the files that its readers and writers share there, and would refuse to
-    open a complete database.
-    """
-    if os.access(directory, os.W_OK):
-        return False
-    return not any((directory / f"index.db{end}").exists() for end in BESIDE)
-
-
-def facts_of(directory: Path) -> dict[str, Any]:
-    """Return the facts of an index; none if there is no index or it cannot be read."""
-    try:
-        with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
-            return facts(connection)
-    except (OSError, sqlite3.Error, UnicodeDecodeError):
-        return {}
-
-
-def format_of(directory: Path) -> int:
-    """Return the format of an index; 0 if it cannot be read."""
-    try:
-        with closing(sqlite3.connect(_read_only(directory), uri=True)) as connection:
-            return _version(connection)[1]
-    except sqlite3.Error:
-        return 0
-
-
-def flaws(connection: Connection, *, full: bool) -> list[str]:
-    """Find damage of index.db itself; `full` also lets SQLite compare every index with its table."""
-    check = "quick_check"
-    if full:
-        check = "integrity_check"
-    found = []
-    for (message,) in connection.execute(f"PRAGMA {check}(10)"):
-        if message != "ok":
-            found.append(" ".join(message.split()))
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    wanted = re.findall(r"CREATE \w+ (\w+)", _SCHEMA)
-    if there.issuperset(wanted):
-        there = set(facts(connection))
-        wanted = list(_FACTS)
-    found += [f"it has no {name}" for name in wanted if name not in there]
-    return found
+def _version(connection: Connection) -> tuple[int, int]:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    return application, connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def _create(file: Path) -> None:
@@ -251,33 +263,6 @@ def _create(file: Path) -> None:
     partial.replace(file)
     reached("database.named")
     sync_folder(file.parent)
-
-
-def _version(connection: Connection) -> tuple[int, int]:
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    return application, connection.execute("PRAGMA user_version").fetchone()[0]
-
-
-def _check_version(connection: Connection, directory: Path) -> None:
-    application, version = _version(connection)
-    if (application, version) == (0, 0):
-        (schema,) = connection.execute("PRAGMA schema_version").fetchone()
-        if not schema:
-            raise IndexDamaged(directory, "index.db is empty")
-    if application != _APPLICATION_ID:
-        raise IndexForeign(directory)
-    if version > SCHEMA_VERSION:
-        raise IndexMismatch(
-            f"the index in {directory} was written by a newer tamis "
-            f"(format {version}, this one knows {SCHEMA_VERSION})",
-            hint=f"upgrade tamis, or write it anew with this version: {rebuild_command(directory)}",
-        )
-    if version < SCHEMA_VERSION:
-        raise IndexMismatch(
-            f"the index in {directory} was written by an older tamis "
-            f"(format {version}, this one needs {SCHEMA_VERSION})",
-            hint=f"run: {rebuild_command(directory)}",
-        )
 
 
 @contextmanager
@@ -328,6 +313,9 @@ def database_faults(directory: Path) -> Iterator[None]:
         raise IndexDamaged(directory, "index.db holds text that is none") from error
 
 
+# --- Facts and statements -----------------------------------------------------
+
+
 def facts(connection: Connection) -> dict[str, Any]:
     return dict(connection.execute("SELECT name, value FROM facts"))
 
@@ -368,132 +356,7 @@ def texts_of(stored: str) -> tuple[str, ...]:
     return tuple(json.loads(stored)) if stored else ()
 
 
-def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
-    """Return the texts of passages by key."""
-    return dict(select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
-
-
-_FRONT: Final = (
-    "d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
-    " d.description, d.warning"
-)
-_CHUNK: Final = (
-    "c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
-    " c.names, c.parent"
-)
-
-
-def as_written(
-    connection: Connection, keys: Sequence[int]
-) -> dict[int, tuple[Document, Chunk]]:
-    """Read passages as they were written, each with its document's front matter."""
-    columns = f"c.id, {_FRONT}, {_CHUNK}"
-    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
-    found = {}
-    for key, *row in select(connection, tables, "c.id", keys):
-        document = _document_of(row[:10])
-        found[key] = (document, _chunk_of(row[10:]))
-    return found
-
-
-def _document_of(row: Sequence[Any]) -> Document:
-    path, title, author, category, modified, tags, aliases, keywords, *others = row
-    description, warning = others
-    front = FrontMatter(
-        description=description,
-        keywords=texts_of(keywords),
-        tags=texts_of(tags),
-        aliases=texts_of(aliases),
-        author=author,
-        category=category,
-    )
-    return Document(path, title, front, modified, (), warning=warning)
-
-
-def _chunk_of(row: Sequence[Any]) -> Chunk:
-    *columns, names, parent = row
-    return Chunk(*columns, *[texts_of(names), parent])
-
-
-def add_document(
-    connection: Connection, prepared: Prepared, segment: int, place: int, first: int
-) -> None:
-    """Insert a document with all that belongs to it; its passages have keys from `first` on."""
-    document = prepared.document
-    front = document.front
-    columns = {
-        "path": document.path,
-        "segment": segment,
-        "place": place,
-        "chunks": len(document.chunks),
-        "title": document.title,
-        "author": front.author,
-        "category": front.category,
-        "modified": document.modified,
-        "tags": _stored_texts(front.tags),
-        "aliases": _stored_texts(front.aliases),
-        "keywords": _stored_texts(front.keywords),
-        "description": front.description,
-        "warning": storable(document.warning),
-        **prepared.state._asdict(),
-    }
-    made = connection.execute(
-        f"INSERT INTO documents ({', '.join(columns)}) VALUES ({marks(columns)})",
-        list(columns.values()),
-    )
-    own = made.lastrowid
-    chunks = []
-    for key, chunk in enumerate(document.chunks, start=first):
-        chunks.append(
-            (
-                key, own, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
-                chunk.end_line, chunk.header_path, chunk.content, text_hash(chunk.content),
-                _stored_texts(chunk.names), chunk.parent,
-            )
-        )  # fmt: skip
-    _insert(connection, "chunks", chunks)
-    parents = []
-    for number, each in enumerate(document.parents):
-        lines = (each.start_line, each.end_line)
-        parents.append((own, number, each.header_path, *lines, each.content))
-    _insert(connection, "parents", parents)
-    links = []
-    for link in document.links:
-        name = key_of(link, document.path)
-        if name:
-            links.append((own, link.ordinal, link.type, link.target, link.anchor, name))
-    _insert(connection, "links", links)
-    names = names_of(document.path, front.aliases)
-    _insert(connection, "names", [(name, own) for name in names])
-
-
-def _stored_texts(texts: Sequence[str]) -> str:
-    return json.dumps(texts) if texts else ""
-
-
-def _insert(connection: Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
-    if rows:
-        connection.executemany(f"INSERT INTO {table} VALUES ({marks(rows[0])})", rows)
-
-
-def update_state(
-    connection: Connection, path: str, state: FileState, modified: float
-) -> bool:
-    """Record new times of an unchanged file; return True if the date that filters see moved."""
-    segment, before = connection.execute(
-        "SELECT segment, modified FROM documents WHERE path = ?", (path,)
-    ).fetchone()
-    connection.execute(
-        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?, modified = ?"
-        " WHERE path = ?",
-        (*state[:5], modified, path),
-    )
-    is_moved = bool(modified != before)
-    if is_moved:
-        connection.execute(
-            "UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,)
-        )
-    return is_moved
+# --- Documents ----------------------------------------------------------------
 
 
 class DocumentRecord(NamedTuple):
@@ -525,25 +388,6 @@ def documents(
 def _record(row: Sequence[Any]) -> DocumentRecord:
     path, key, segment, place, aliases = row
     return DocumentRecord(path, key, segment, place, texts_of(aliases))
-
-
-def remove_documents(connection: Connection, paths: Paths) -> list[DocumentRecord]:
-    """Delete documents with all that belongs to them; return them: their places are dead now."""
-    gone = documents(connection, "d.path", paths)
-    for keys in portions([document.id for document in gone]):
-        some = marks(keys)
-        for table in OF_DOCUMENTS:
-            connection.execute(f"DELETE FROM {table} WHERE document IN ({some})", keys)
-        connection.execute(f"DELETE FROM documents WHERE id IN ({some})", keys)
-    return gone
-
-
-def remove_orphans(connection: Connection) -> None:
-    """Delete what belongs to documents that are not there."""
-    for table in OF_DOCUMENTS:
-        connection.execute(
-            f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)"
-        )
 
 
 StoredLink = tuple[DocumentRecord, Link, str]  # with the name that it looks for
@@ -631,7 +475,167 @@ class Records:
         return found
 
 
+# --- Passages as they were written --------------------------------------------
+
+
+def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
+    """Return the texts of passages by key."""
+    return dict(select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
+
+
+_FRONT: Final = (
+    "d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
+    " d.description, d.warning"
+)
+
+
+_CHUNK: Final = (
+    "c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
+    " c.names, c.parent"
+)
+
+
+def as_written(
+    connection: Connection, keys: Sequence[int]
+) -> dict[int, tuple[Document, Chunk]]:
+    """Read passages as they were written, each with its document's front matter."""
+    columns = f"c.id, {_FRONT}, {_CHUNK}"
+    tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
+    found = {}
+    for key, *row in select(connection, tables, "c.id", keys):
+        document = _document_of(row[:10])
+        found[key] = (document, _chunk_of(row[10:]))
+    return found
+
+
+def _document_of(row: Sequence[Any]) -> Document:
+    path, title, author, category, modified, tags, aliases, keywords, *others = row
+    description, warning = others
+    front = FrontMatter(
+        description=description,
+        keywords=texts_of(keywords),
+        tags=texts_of(tags),
+        aliases=texts_of(aliases),
+        author=author,
+        category=category,
+    )
+    return Document(path, title, front, modified, (), warning=warning)
+
+
+def _chunk_of(row: Sequence[Any]) -> Chunk:
+    *columns, names, parent = row
+    return Chunk(*columns, *[texts_of(names), parent])
+
+
+# --- Changes of documents -----------------------------------------------------
+
+
+def add_document(
+    connection: Connection, prepared: Prepared, segment: int, place: int, first: int
+) -> None:
+    """Insert a document with all that belongs to it; its passages have keys from `first` on."""
+    document = prepared.document
+    front = document.front
+    columns = {
+        "path": document.path,
+        "segment": segment,
+        "place": place,
+        "chunks": len(document.chunks),
+        "title": document.title,
+        "author": front.author,
+        "category": front.category,
+        "modified": document.modified,
+        "tags": _stored_texts(front.tags),
+        "aliases": _stored_texts(front.aliases),
+        "keywords": _stored_texts(front.keywords),
+        "description": front.description,
+        "warning": storable(document.warning),
+        **prepared.state._asdict(),
+    }
+    made = connection.execute(
+        f"INSERT INTO documents ({', '.join(columns)}) VALUES ({marks(columns)})",
+        list(columns.values()),
+    )
+    own = made.lastrowid
+    chunks = []
+    for key, chunk in enumerate(document.chunks, start=first):
+        chunks.append(
+            (
+                key, own, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
+                chunk.end_line, chunk.header_path, chunk.content, text_hash(chunk.content),
+                _stored_texts(chunk.names), chunk.parent,
+            )
+        )  # fmt: skip
+    _insert(connection, "chunks", chunks)
+    parents = []
+    for number, each in enumerate(document.parents):
+        lines = (each.start_line, each.end_line)
+        parents.append((own, number, each.header_path, *lines, each.content))
+    _insert(connection, "parents", parents)
+    links = []
+    for link in document.links:
+        name = key_of(link, document.path)
+        if name:
+            links.append((own, link.ordinal, link.type, link.target, link.anchor, name))
+    _insert(connection, "links", links)
+    names = names_of(document.path, front.aliases)
+    _insert(connection, "names", [(name, own) for name in names])
+
+
+def _stored_texts(texts: Sequence[str]) -> str:
+    return json.dumps(texts) if texts else ""
+
+
+def _insert(connection: Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
+    if rows:
+        connection.executemany(f"INSERT INTO {table} VALUES ({marks(rows[0])})", rows)
+
+
+def update_state(
+    connection: Connection, path: str, state: FileState, modified: float
+) -> bool:
+    """Record new times of an unchanged file; return True if the date that filters see moved."""
+    segment, before = connection.execute(
+        "SELECT segment, modified FROM documents WHERE path = ?", (path,)
+    ).fetchone()
+    connection.execute(
+        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?, modified = ?"
+        " WHERE path = ?",
+        (*state[:5], modified, path),
+    )
+    is_moved = bool(modified != before)
+    if is_moved:
+        connection.execute(
+            "UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,)
+        )
+    return is_moved
+
+
+def remove_documents(connection: Connection, paths: Paths) -> list[DocumentRecord]:
+    """Delete documents with all that belongs to them; return them: their places are dead now."""
+    gone = documents(connection, "d.path", paths)
+    for keys in portions([document.id for document in gone]):
+        some = marks(keys)
+        for table in OF_DOCUMENTS:
+            connection.execute(f"DELETE FROM {table} WHERE document IN ({some})", keys)
+        connection.execute(f"DELETE FROM documents WHERE id IN ({some})", keys)
+    return gone
+
+
+def remove_orphans(connection: Connection) -> None:
+    """Delete what belongs to documents that are not there."""
+    for table in OF_DOCUMENTS:
+        connection.execute(
+            f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)"
+        )
+
+
+# --- Segments -----------------------------------------------------------------
+
+
 _FOLDER: Final = re.compile(r"[0-9a-f]{32}")
+
+
 WITHOUT_VECTORS: Final = "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
 
 
@@ -677,6 +681,27 @@ def pending_chunks(connection: Connection, facts: IndexFacts) -> int:
         return 0
     row = connection.execute(f"SELECT total(d.chunks) {WITHOUT_VECTORS}").fetchone()
     return int(row[0])
+
+
+# --- Damage -------------------------------------------------------------------
+
+
+def flaws(connection: Connection, *, full: bool) -> list[str]:
+    """Find damage of index.db itself; `full` also lets SQLite compare every index with its table."""
+    check = "quick_check"
+    if full:
+        check = "integrity_check"
+    found = []
+    for (message,) in connection.execute(f"PRAGMA {check}(10)"):
+        if message != "ok":
+            found.append(" ".join(message.split()))
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    wanted = re.findall(r"CREATE \w+ (\w+)", _SCHEMA)
+    if there.issuperset(wanted):
+        there = set(facts(connection))
+        wanted = list(_FACTS)
+    found += [f"it has no {name}" for name in wanted if name not in there]
+    return found
 
 
 # The columns that a checksum covers: all but the place of a document's rows, which is stored elsewhere too.
