@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 import simsimd
-from numpy.typing import NDArray
 
 from tamis.index.embedded.arrays import Array, Arrays
 from tamis.index.embedded.words import Mask, Rows, Scores, best
@@ -108,7 +107,9 @@ def _possible(
     by_rows = worst_residual * query_length
     by_query = (1.0 + worst_residual) * query_rest
     error = by_rows + by_query + _SLACK
-    estimate = dot_products(query_codes, codes) * (scale * query_scale)
+    # Whole numbers, which are exact on every machine.
+    products = simsimd.cdist(query_codes[np.newaxis], codes, metric="dot")
+    estimate = np.asarray(products)[0] * (scale * query_scale)
     if mask is not None:
         estimate[~mask] = -np.inf
     if len(estimate) <= depth:
@@ -116,10 +117,3 @@ def _possible(
     place = len(estimate) - depth
     edge = np.partition(estimate, place)[place]
     return np.flatnonzero(estimate >= max(edge - 2 * error, -3.0))
-
-
-def dot_products(query: NDArray[np.int8], codes: NDArray[np.int8]) -> Scores:
-    """Compute whole numbers, which are exact on every machine."""
-    products = simsimd.cdist(query[np.newaxis], codes, metric="dot")
-    found: Scores = np.asarray(products)[0]
-    return found
