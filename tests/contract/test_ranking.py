@@ -259,3 +259,14 @@ def test_what_has_not_been_seen_may_be_new(tmp_path, stopped):
     with open_corpus(root, **flags) as corpus:
         best = corpus.search("grass", limit=1).results[0]
     assert (best.path, best.boosts["recency"]) == ("new.md", 2.0)
+
+
+@pytest.mark.rows("R002-064")
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"search__synonyms": "software", "weights__synonym_weight": 0.0}],
+    ids=["off", "without weight"],
+)
+def test_synonyms_that_are_off_add_nothing(flags, corpus_of):
+    found = corpus_of({"a.md": "the repository"}, model__name="none", **flags)
+    assert found.search("repo").synonyms == ()

@@ -47,17 +47,6 @@ def test_synonym_expansion_no_matches():
     assert of("software").words("") == ()
 
 
-@pytest.mark.rows("R002-064")
-@pytest.mark.parametrize(
-    "flags",
-    [{}, {"search__synonyms": "software", "weights__synonym_weight": 0.0}],
-    ids=["off", "without weight"],
-)
-def test_off_is_off(flags, corpus_of):
-    found = corpus_of({"a.md": "the repository"}, model__name="none", **flags)
-    assert found.search("repo").synonyms == ()
-
-
 def test_a_phrase_is_found_by_its_words_and_stands_for_them():
     software = of("software")
     assert software.words("Pull Requests")[:3] == ("pr", "merge request", "mr")
