@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support.stages import lookups
 from tamis.model import Candidate, Passage
 from tamis.search.extras.recency import (
+    age_factor,
     code_tier,
     docs_tier,
-    largest_factor,
 )
 from tamis.search.question import Question
 from tamis.search.retrieve import largest_boost
@@ -109,7 +109,7 @@ def test_older_is_never_worth_more(profile, bias, one, two):
     if one > two:
         young, old = (recency(profile, bias, time, NOW) for time in (one, two))
         assert young >= old
-    assert 0.0 <= old <= young <= largest_factor(settings_of(profile, bias))
+    assert 0.0 <= old <= young <= age_factor(0.0, settings_of(profile, bias))
 
 
 def test_the_same_question_a_moment_later_has_the_same_scores():

@@ -188,7 +188,7 @@ def test_every_line_of_an_index_is_found(dictionary):
     ("file", "content", "said"),
     [
         ("index.noun", None, "index.noun cannot be read"),
-        ("index.verb", "", "index.verb is empty"),
+        ("index.verb", "", "index.verb cannot be read"),
         ("index.noun", "beast n x\n", "not in WordNet's form"),
         ("index.noun", "beast n 2 0 2 1 00000007\n", "not in WordNet's form"),
         ("index.noun", "beast n 1 0 1 1 99999999\n", "not in WordNet's form"),

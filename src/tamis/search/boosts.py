@@ -1,7 +1,6 @@
 """Stages that change scores: each multiplies, records its factor in the candidate, and sorts again."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -9,6 +8,7 @@ from typing import Final, Self
 
 from tamis.model import Candidate, Facts, Lane, Passage
 from tamis.query.filters import Archived
+from tamis.search.dedup import ranks_in_documents
 from tamis.search.fuse import REACH, Ranking, Trust, best_first, within
 from tamis.search.question import Candidates, Lookups, Question, StageName
 from tamis.settings import ArchiveSettings
@@ -173,9 +173,9 @@ def coherence(candidates: Candidates, question: Question, _: Lookups) -> Candida
         if within(candidate, weights.candidate_depth):
             scores.setdefault(candidate.passage.path, []).append(candidate.raw_score)
     factors = []
-    for candidate, above in zip(candidates, _above(candidates), strict=True):
+    for candidate, rank in zip(candidates, ranks_in_documents(candidates), strict=True):
         factor = 1.0
-        if not above and candidate.raw_score:
+        if rank == 0 and candidate.raw_score:
             further = scores.get(candidate.passage.path, [])[2:_COUNTED]
             factor = 1 + weights.coherence * sum(further) / candidate.raw_score
         factors.append(factor)
@@ -185,16 +185,8 @@ def coherence(candidates: Candidates, question: Question, _: Lookups) -> Candida
 def saturation(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
     """Lower each passage by the number of its document's above it, so that none fills the page."""
     factor = question.weights.saturation
-    factors = [factor**above for above in _above(candidates)]
+    factors = [factor**rank for rank in ranks_in_documents(candidates)]
     return boosted(candidates, "saturation", factors)
-
-
-def _above(candidates: Candidates) -> Iterator[int]:
-    """Yield for each candidate the number of passages of its document above it."""
-    seen: Counter[str] = Counter()
-    for candidate in candidates:
-        yield seen[candidate.passage.path]
-        seen[candidate.passage.path] += 1
 
 
 def archive(candidates: Candidates, question: Question, _: Lookups) -> Candidates:

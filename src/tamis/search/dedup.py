@@ -102,13 +102,16 @@ def per_document(candidates: Candidates, question: Question, _: Lookups) -> Cand
     most = question.max_chunks_per_doc
     if most <= 0:
         return candidates
-    seen: Counter[str] = Counter()
-    kept = []
+    ranks = ranks_in_documents(candidates)
+    return [each for each, rank in zip(candidates, ranks, strict=True) if rank < most]
+
+
+def ranks_in_documents(candidates: Candidates) -> Iterator[int]:
+    """Yield for each candidate the number of passages of its document above it."""
+    above: Counter[str] = Counter()
     for candidate in candidates:
-        seen[candidate.passage.path] += 1
-        if seen[candidate.passage.path] <= most:
-            kept.append(candidate)
-    return kept
+        yield above[candidate.passage.path]
+        above[candidate.passage.path] += 1
 
 
 def parents(candidates: Candidates, question: Question, _: Lookups) -> Candidates:

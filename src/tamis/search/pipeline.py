@@ -26,10 +26,9 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
     """Answer a question from one snapshot."""
     clock = Clock()
     inquiry = inquire(snapshot, question, models, clock)
-    found = retrieve(inquiry, clock)
-    trace = found.trace
+    gathered, trace, scanned = retrieve(inquiry, clock)
     if question.is_reranked:
-        trace = run_stages(found.gathered.fused, question, inquiry.lookups, clock)
+        trace = run_stages(gathered.fused, question, inquiry.lookups, clock)
     parents: Mapping[tuple[str, int], Parent] = {}
     if question.parents:
         passages = [candidate.passage for candidate in trace["limit"]]
@@ -43,9 +42,9 @@ def search(snapshot: Snapshot, question: Question, models: Models) -> Answer:
         parents=parents,
         timings_ms=clock.milliseconds(),
         allowed=inquiry.allowed,
-        scanned=found.scanned,
-        depth=found.gathered.depth,
-        neighbours=found.gathered.reached,
+        scanned=scanned,
+        depth=gathered.depth,
+        neighbours=gathered.reached,
         reranked=_reranked(question, trace),
         wording=inquiry.wording,
     )

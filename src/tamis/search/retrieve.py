@@ -34,17 +34,12 @@ class Gathered:
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """What the lanes found when they had been asked deep enough."""
+def retrieve(inquiry: Inquiry, clock: Clock) -> tuple[Gathered, Trace, int]:
+    """Ask the lanes until the answer is full, or nothing that they have left belongs in it.
 
-    gathered: Gathered
-    trace: Trace  # of all stages but the reranker
-    scanned: int  # rows that the lanes looked at
-
-
-def retrieve(inquiry: Inquiry, clock: Clock) -> Retrieved:
-    """Ask the lanes until the answer is full, or nothing that they have left belongs in it."""
+    Return what they found at last, what each stage but the reranker left of it, and the number of rows
+    that they looked at in all.
+    """
     question = inquiry.question.before_reranking
     depth = first_depth(question)
     scanned = 0
@@ -64,7 +59,7 @@ def retrieve(inquiry: Inquiry, clock: Clock) -> Retrieved:
         if is_enough or rows is ways[-1]:
             break
         log.debug("%d results of %d wanted: asked again, filtered after", count, limit)
-    return Retrieved(gathered, trace, scanned)
+    return gathered, trace, scanned
 
 
 def first_depth(question: Question) -> int:
@@ -124,9 +119,9 @@ def largest_boost(question: Question) -> float:
     boost = weights.named_boost if wanted_names(question.text) else 1.0
     boost *= weights.path_boost
     if question.counts_age:
-        from tamis.search.extras.recency import largest_factor
+        from tamis.search.extras.recency import age_factor
 
-        boost *= largest_factor(question.settings)
+        boost *= age_factor(0.0, question.settings)
     return boost
 
 

@@ -6,6 +6,7 @@ left out by name.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
@@ -83,13 +84,12 @@ class Clock:
 
     def __init__(self) -> None:
         self.began = self._last = time.perf_counter()
-        self._spent: dict[str, float] = {}
+        self._spent: defaultdict[str, float] = defaultdict(float)
 
     def lap(self, name: str, since: float | None = None) -> None:
         """Count the time since the last lap, or since a moment."""
         now = time.perf_counter()
-        began = self._last if since is None else since
-        self._spent[name] = self._spent.get(name, 0.0) + now - began
+        self._spent[name] += now - (self._last if since is None else since)
         self._last = now
 
     def milliseconds(self) -> dict[str, float]:

@@ -31,11 +31,6 @@ def age_factor(days: float, settings: SearchSettings) -> float:
     return 1 + settings.recency_bias * 2 * (tier(days) - 1)
 
 
-def largest_factor(settings: SearchSettings) -> float:
-    """Return the largest factor there is: that of a document from this very moment."""
-    return age_factor(0.0, settings)
-
-
 def docs_tier(days: float) -> float:
     """Written this week, this month, before."""
     if days < 7:

@@ -57,62 +57,49 @@ class WordNet:
             for form in forms:
                 line = bisected(index, form.encode("utf-8", "surrogatepass"))
                 if line is not None:
-                    for offset in self._offsets(part, line):
-                        yield self._words(part, offset)
+                    yield from self._senses(part, line)
                     break
 
-    def _offsets(self, part: str, line: bytes) -> list[int]:
+    def _senses(self, part: str, line: bytes) -> Iterator[tuple[str, ...]]:
         """`lemma pos synset_cnt p_cnt [symbol...] sense_cnt tagsense_cnt offset...`"""
+        data = self._file(f"data.{part}")
         try:
             fields = line.split()
-            offsets = [int(each) for each in fields[6 + int(fields[3]) :]]
-            is_whole = int(fields[2]) == len(offsets)
-        except (ValueError, IndexError):
-            is_whole = False
-        if not is_whole:
-            raise self._malformed(f"index.{part}", line)
-        return offsets
-
-    def _words(self, part: str, offset: int) -> tuple[str, ...]:
-        """`offset lex_filenum ss_type w_cnt word lex_id [word lex_id...] ...`, w_cnt in base 16."""
-        pages = self._file(f"data.{part}")
-        end = pages.find(b"\n", offset)
-        line = pages[offset : end if end >= 0 else len(pages)]
-        try:
-            fields = line.decode("utf-8").split()
-            count = int(fields[3], 16)
-            listed = fields[4 : 4 + 2 * count : 2]
-            is_whole = fields[0] == f"{offset:08}" and len(listed) == count
-        except (ValueError, IndexError):
-            is_whole = False
-        if not is_whole:
-            raise self._malformed(f"data.{part}", line)
-        # `dead(p)` has a marker.
-        plain = (word.partition("(")[0].replace("_", " ").lower() for word in listed)
-        return tuple(plain)
+            for offset in map(int, fields[6 + int(fields[3]) :]):
+                yield _sense(data, offset)
+        except (ValueError, IndexError) as error:
+            entry = line[:60].decode("utf-8", "replace")
+            problem = f"{part} {entry!r} is not in WordNet's form"
+            raise self._no_dictionary(problem) from error
 
     def _file(self, name: str) -> mmap.mmap:
         if name not in self._files:
             try:
                 with (self.folder / name).open("rb") as source:
                     pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
-            except ValueError:
-                raise self._no_dictionary(f"{name} is empty") from None
-            except OSError as error:
-                reason = f"{name} cannot be read ({error.strerror})"
-                raise self._no_dictionary(reason) from error
+            except (OSError, ValueError) as error:
+                problem = f"{name} cannot be read ({error})"
+                raise self._no_dictionary(problem) from error
             self._files[name] = pages
         return self._files[name]
 
-    def _malformed(self, name: str, line: bytes) -> BadSetting:
-        shown = line[:60].decode("utf-8", "replace")
-        return self._no_dictionary(f"{name} is not in WordNet's form: {shown!r}")
+    def _no_dictionary(self, problem: str) -> BadSetting:
+        message = f"{self.folder} is no WordNet dictionary: {problem}"
+        return BadSetting(message, hint="install the package wordnet-base")
 
-    def _no_dictionary(self, reason: str) -> BadSetting:
-        return BadSetting(
-            f"{self.folder} is no WordNet dictionary: {reason}",
-            hint="install the package wordnet-base",
-        )
+
+def _sense(data: mmap.mmap, offset: int) -> tuple[str, ...]:
+    """`offset lex_filenum ss_type w_cnt word lex_id [word lex_id...] ...`, w_cnt in base 16."""
+    end = data.find(b"\n", offset)
+    line = data[offset : end if end >= 0 else len(data)]
+    fields = line.decode("utf-8").split()
+    count = int(fields[3], 16)
+    listed = fields[4 : 4 + 2 * count : 2]
+    if fields[0] != f"{offset:08}" or len(listed) != count:
+        raise ValueError(offset)
+    # `dead(p)` has a marker.
+    plain = (word.partition("(")[0].replace("_", " ").lower() for word in listed)
+    return tuple(plain)
 
 
 def bisected(pages: mmap.mmap | bytes, word: bytes) -> bytes | None:
