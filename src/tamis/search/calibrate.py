@@ -24,7 +24,7 @@ from tamis.search.question import Candidates, Lookups, Question
 
 @dataclass(frozen=True, slots=True)
 class Logistic:
-    """From a measure to a probability: one half at the midpoint, and how sharply it turns there."""
+    """A curve from a measure to a probability: its midpoint, at one half, and its slope there."""
 
     midpoint: float
     steepness: float

@@ -1,4 +1,4 @@
-"""Why an indexed document is not in an answer, and which words of a question a passage has."""
+"""Explanations: the reason why a document is not in an answer, the words of a question in a passage."""
 
 import re
 from collections.abc import Iterator, Sequence

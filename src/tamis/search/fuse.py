@@ -42,7 +42,7 @@ _MOST_FOR_WORDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How much each lane counts for a question, besides its weight."""
+    """The trust in each lane for a question, besides its weight."""
 
     by_score: bool = False
     adaptive: bool = False  # the words and code lanes' trust depends on the question

@@ -1,4 +1,4 @@
-"""What goes into a search, what its steps share, and what comes out of it."""
+"""The values of a search: its question, what its steps share, its answer."""
 
 import re
 from collections import Counter
@@ -145,7 +145,7 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What a stage may look up besides candidates and question."""
+    """Facts that a stage may look up, besides candidates and question."""
 
     vectors: Callable[[Candidates], Vector]  # a row each; of width 0 without a model
     # The share of the question's words that each candidate has.
@@ -155,7 +155,7 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What is added to a question."""
+    """Additions to a question."""
 
     further: Mapping[str, float] = field(
         default_factory=dict
@@ -180,7 +180,7 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the query path found, and how."""
+    """The result of the query path, and how it came about."""
 
     query_type: str
     trace: Trace

@@ -25,7 +25,7 @@ log = logging.getLogger("tamis.search")
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What the lanes found at one depth."""
+    """The finds of all lanes at one depth."""
 
     rankings: Mapping[Lane, Ranking]
     trust: Trust

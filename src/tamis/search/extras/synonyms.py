@@ -123,7 +123,7 @@ def bisected(pages: mmap.mmap | bytes, word: bytes) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Synonyms:
-    """Where synonyms come from."""
+    """The sources of synonyms."""
 
     groups: Groups
     dictionary: WordNet | None = None
