@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -52,7 +53,6 @@ from tamis.model import (
     Document,
     Finding,
     Repair,
-    Severity,
     embedding_text,
 )
 from tamis.models.embedders import Embedder, check_model, model_facts, model_name
@@ -69,8 +69,8 @@ _SEED: Final = 7
 _TEXTS: Final = 2_000  # documents
 _LINKS: Final = 500
 _DERIVED: Final = 100  # passages of a segment
-_EMBEDDED: Final = 2  # passages of a segment that are embedded again
-_EMBEDDED_FULL: Final = 8
+_FEW: Final = 2  # passages of a segment that are embedded again
+_FEW_FULL: Final = 8
 _PORTION: Final = 8_192  # passages compared together: some hundred megabytes
 _RACES: Final = 20  # how often a merge may remove segments while we open them
 _NAMED: Final = 3  # documents that a finding names
@@ -285,14 +285,10 @@ def _run(exam: Exam, name: str, look: Look, sound: str) -> list[Finding]:
     return found or [Finding(name, "ok", sound)]
 
 
-def problem(
-    what: str,
-    hint: str = "",
-    repair: Repair | None = None,
-    severity: Severity = "fault",
-) -> Finding:
-    """Make a finding of the check that is running; its name is added by the caller."""
-    return Finding("", severity, what, hint, repair)
+# Findings of the check that is running, which adds its name.
+_fault = partial(Finding, "", "fault")
+_warning = partial(Finding, "", "warning")
+_note = partial(Finding, "", "ok")
 
 
 def rewriting(paths: Iterable[str], what: str) -> Iterator[Finding]:
@@ -300,7 +296,7 @@ def rewriting(paths: Iterable[str], what: str) -> Iterator[Finding]:
     documents = frozenset(paths)
     if documents:
         repair = Repair("rewrite", documents=documents)
-        yield problem(f"{counted(documents)} {what}", repair=repair)
+        yield _fault(f"{counted(documents)} {what}", repair=repair)
 
 
 def counted(paths: Iterable[str], what: str = "document") -> str:
@@ -316,7 +312,7 @@ def counted(paths: Iterable[str], what: str = "document") -> str:
 
 def settings(exam: Exam) -> Iterator[Finding]:
     if isinstance(exam.given, BadSetting):
-        yield problem(exam.given.message, exam.given.hint)
+        yield _fault(exam.given.message, exam.given.hint)
 
 
 # --- Around the index ---------------------------------------------------------
@@ -328,26 +324,26 @@ def folder(exam: Exam) -> Iterator[Finding]:
     wrong = misshapen(directory)
     if wrong:
         hint = f"remove it, and run: {rebuild_command(directory)}"
-        yield problem(f"{directory} {wrong}", hint)
+        yield _fault(f"{directory} {wrong}", hint)
         return
     if not os.access(directory, os.R_OK | os.X_OK):
-        yield problem(f"{directory} may not be read", _PERMISSIONS)
+        yield _fault(f"{directory} may not be read", _PERMISSIONS)
         return
     strange = unfit(directory)
     if strange:
         hint = "move it away, or choose another place with --index-dir"
-        yield problem(f"{directory} {strange}", hint)
+        yield _fault(f"{directory} {strange}", hint)
     for place in (directory, directory / "segments", directory / "index.db"):
         if place.exists() and not os.access(place, os.W_OK):
             what = f"{place} may not be written: it can be searched, but not brought up to date"
-            yield problem(what, _PERMISSIONS, severity="warning")
+            yield _warning(what, _PERMISSIONS)
             break
     if directory.name == INDEX_FOLDER and directory.stat().st_mode & _OTHERS:
         what = f"{directory} may be read by others, and holds the text of your files"
-        yield problem(what, f"run: chmod 700 {directory}", Repair("protect"), "warning")
+        yield _warning(what, f"run: chmod 700 {directory}", Repair("protect"))
     if not (directory / ".gitignore").exists():
         what = f"{directory} has no .gitignore of its own: git would take the index in"
-        yield problem(what, "", Repair("protect"), "warning")
+        yield _warning(what, "", Repair("protect"))
 
 
 def disk(exam: Exam) -> Iterator[Finding]:
@@ -357,7 +353,7 @@ def disk(exam: Exam) -> Iterator[Finding]:
     if free < needed:
         what = f"{free / 1e6:.0f} MB are free, and the index has {needed / 1e6:.0f} MB"
         hint = "free some space: bringing it up to date may need as much again"
-        yield problem(what, hint, severity="warning")
+        yield _warning(what, hint)
 
 
 def lock(exam: Exam) -> Iterator[Finding]:
@@ -368,14 +364,14 @@ def lock(exam: Exam) -> Iterator[Finding]:
         writing = holder(exam.directory)
         watching = holder(exam.directory, "watch.lock")
     except PermissionError:
-        yield problem("writer.lock may not be read", _PERMISSIONS, severity="warning")
+        yield _warning("writer.lock may not be read", _PERMISSIONS)
         return
     what = "nobody is writing"
     if writing:
         what = f"{writing} is writing now"
     if watching:
         what += f", {watching} watches the files"
-    yield problem(what, severity="ok")
+    yield _note(what)
 
 
 # --- Opening the index ----------------------------------------------------------
@@ -478,7 +474,7 @@ def segments(exam: Exam) -> Iterator[Finding]:
         fault = opened.fault or _misfit(exam, opened, here)
         if fault:
             what = f"segment {opened.record.folder}: {fault} ({len(here)} documents)"
-            yield problem(what, repair=Repair("rewrite", segments=frozenset({key})))
+            yield _fault(what, repair=Repair("rewrite", segments=frozenset({key})))
 
 
 _PASSAGES: Final = """
@@ -524,7 +520,7 @@ def orphans(exam: Exam) -> Iterator[Finding]:
         (alone,) = exam.connection.execute(count).fetchone()
         if alone:
             what = f"{alone} {table} of documents that are not there"
-            yield problem(what, repair=Repair("sweep"))
+            yield _fault(what, repair=Repair("sweep"))
     # The order matters. Files are listed first. If nobody writes after that, their writer has
     # committed them, and the segments that are listed then include them, or has left them for ever.
     directory = exam.directory
@@ -539,7 +535,7 @@ def orphans(exam: Exam) -> Iterator[Finding]:
             left.append(path.relative_to(directory).as_posix())
     if left:
         what = f"{counted(left, 'leftover')} of runs that were interrupted"
-        yield problem(what, repair=Repair("sweep"), severity="warning")
+        yield _warning(what, repair=Repair("sweep"))
 
 
 def concepts(exam: Exam) -> Iterator[Finding]:
@@ -553,7 +549,7 @@ def concepts(exam: Exam) -> Iterator[Finding]:
             names.append(file.relative_to(exam.directory).as_posix())
     if names:
         what = f"{counted(names, 'file')} of the concept vocabulary not as written"
-        yield problem(what, repair=Repair("sweep"), severity="warning")
+        yield _warning(what, repair=Repair("sweep"))
 
 
 def unusable_terms(directory: Path) -> list[Path]:
@@ -670,16 +666,16 @@ def _refresh(exam: Exam, what: str, hint: str) -> Iterator[Finding]:
         return
     writing = holder(exam.directory)
     if writing:
-        yield problem(f"{what}; {writing} is at it", severity="ok")
+        yield _note(f"{what}; {writing} is at it")
     else:
-        yield problem(what, hint, Repair("refresh"), "warning")
+        yield _warning(what, hint, Repair("refresh"))
 
 
 def root(exam: Exam) -> Iterator[Finding]:
     try:
         Reader(exam.directory).check_owner(exam.root, exam.facts)
     except IndexMismatch as error:
-        yield problem(error.message, error.hint)
+        yield _fault(error.message, error.hint)
 
 
 def files(exam: Exam) -> Iterator[Finding]:
@@ -693,8 +689,8 @@ def files(exam: Exam) -> Iterator[Finding]:
         float(exam.facts.get("began", 0.0)),
     )
     now = count_changes(exam.root, exam.settings, known)
-    for warning in now.warnings:
-        yield problem(warning, "mend that file, or remove it", severity="warning")
+    for fault in now.warnings:
+        yield _warning(fault, "mend that file, or remove it")
     count = now.sure
     if count:
         subject = "1 file is" if count == 1 else f"{count} files are"
@@ -702,7 +698,7 @@ def files(exam: Exam) -> Iterator[Finding]:
         yield from _refresh(exam, what, f"run: tamis index {exam.root}")
     elif now.touched:
         what = "files have been touched or copied since the last run; the next one reads them"
-        yield problem(what, severity="ok")
+        yield _note(what)
 
 
 def model(exam: Exam) -> Iterator[Finding]:
@@ -715,32 +711,28 @@ def model(exam: Exam) -> Iterator[Finding]:
         embedder = exam.load(name)
         check_model(exam.directory, exam.facts, name, model_facts(embedder)[1])
     except TamisError as error:
-        yield problem(error.message, error.hint)
+        yield _fault(error.message, error.hint)
         return
     if embedder is None:
         return
     wrong: set[str] = set()
     held: set[int] = set()
-    most = _EMBEDDED_FULL if exam.full else _EMBEDDED
-    for segment, rows in exam.rows(exam.undamaged, most):
+    for segment, rows in exam.rows(exam.undamaged, _FEW_FULL if exam.full else _FEW):
         if not segment.record.dimension:
             continue
-        texts = []
         written = _written(exam, segment, rows)
-        for document, chunk in written:
-            texts.append(embedding_text(document.title, chunk))
+        texts = [embedding_text(document.title, chunk) for document, chunk in written]
         made = embedder.embed_passages(texts)
-        stored = segment.arrays["vectors"]["full"][rows]
-        cosines = (made * stored).sum(axis=1)
+        cosines = (made * segment.arrays["vectors"]["full"][rows]).sum(axis=1)
         for (document, _), cosine in zip(written, cosines, strict=True):
             if not cosine >= _SAME_COSINE:
                 wrong.add(document.path)
                 held.add(segment.record.id)
     if wrong:
         what = f"{counted(wrong)} with vectors that the model {name} does not give"
-        yield problem(what, repair=Repair("reembed", segments=frozenset(held)))
+        yield _fault(what, "", Repair("reembed", segments=frozenset(held)))
     else:
-        yield problem(f"{name} is the model that made the vectors", severity="ok")
+        yield _note(f"{name} is the model that made the vectors")
 
 
 AROUND: Final[Sequence[tuple[str, Look, str]]] = (
