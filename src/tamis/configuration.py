@@ -43,9 +43,8 @@ _SECTIONS: Final = tuple(
     section.name for section in fields(Settings) if section.name != "weights"
 )
 _NO_SETTINGS: Final = (USER_FILE_VARIABLE, TOKEN_VARIABLE, API_KEY_VARIABLE)
-_WORDS: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
-    ("false", "no", "off", "0"), False
-)
+_TRUE: Final = ("true", "yes", "on", "1")
+_FALSE: Final = ("false", "no", "off", "0")
 _KINDS: Final = {
     int: "a whole number of at most 19 digits",
     float: "a number",
@@ -327,7 +326,8 @@ def _from_text(text: str, kind: type) -> Any:
     if kind is tuple:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     if kind is bool:
-        return _WORDS.get(text.strip().lower(), text)
+        word = text.strip().lower()
+        return word in _TRUE if word in _TRUE + _FALSE else text
     try:
         return kind(text)
     except ValueError:

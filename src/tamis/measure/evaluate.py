@@ -115,7 +115,8 @@ def ablations(way: Way, model: str) -> Iterator[Way]:
     for lane, off in _LANES_OFF.items():
         flags = {**way.flags, **off}
         less = replace(way, name=f"without the {lane} lane", flags=flags)
-        if _lanes(less, model) and _lanes(less, model) != _lanes(way, model):
+        left = _lanes(less, model)
+        if left and left != _lanes(way, model):
             yield less
 
 
@@ -237,4 +238,5 @@ def _ranked(found: Found, ids: Mapping[str, str]) -> tuple[str, ...]:
     for result in found.results:
         paths.append(result.path)
         paths += (place.path for place in result.also_in)
-    return tuple(ids.get(path, path) for path in list(dict.fromkeys(paths))[:DEPTH])
+    first = list(dict.fromkeys(paths))[:DEPTH]
+    return tuple(ids.get(path, path) for path in first)

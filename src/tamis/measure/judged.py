@@ -44,6 +44,10 @@ _RESERVED: Final = frozenset(
 )
 
 
+Names = Mapping[str, str]
+Record = Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question with the grades of the documents that were judged for it."""
@@ -61,7 +65,7 @@ class JudgedSet:
 
     name: str
     root: Path  # the documents as files
-    ids: Mapping[str, str]  # from path to id; in a tree the path is the id
+    ids: Names  # from path to id; in a tree the path is the id
     questions: tuple[Asked, ...]
     unjudged: int = 0  # questions without a relevant document
     orphaned: int = 0  # questions whose relevant documents are missing
@@ -143,7 +147,7 @@ def _find(given: Path, tree: Path | None) -> _Source:
 # --- questions and judgements ---------------------------------------------------------------
 
 
-def _judged(source: _Source, names: Mapping[str, str], most: int) -> JudgedSet:
+def _judged(source: _Source, names: Names, most: int) -> JudgedSet:
     """Return the questions that have a relevant document, and counts of the others."""
     judgements = _judgements(source.judgements)
     kept: list[Asked] = []
@@ -177,8 +181,8 @@ def _asked(file: Path) -> Iterator[Asked]:
     for line, key, record in _records(file, "question"):
         text = _text(record, "text", file, line)
         labels = [str(record[name]) for name in _LABELS if record.get(name)]
-        label = labels[0] if labels else ""
-        yield Asked(key, text, {}, label, str(record.get("filter") or ""))
+        narrowed = str(record.get("filter") or "")
+        yield Asked(key, text, {}, labels[0] if labels else "", narrowed)
 
 
 def _judgements(file: Path) -> dict[str, dict[str, int]]:
@@ -243,7 +247,9 @@ def _named_after(key: str, taken: Set[str]) -> str:
 
 def _is_safe(path: str) -> bool:
     """Return True if a path names a file below its folder, on any system we run on."""
-    if not path.isprintable() or "\\" in path or len(os.fsencode(path)) > _LONGEST_PATH:
+    if not path.isprintable() or "\\" in path:
+        return False
+    if len(os.fsencode(path)) > _LONGEST_PATH:
         return False
     return all(
         part.casefold() not in _RESERVED and len(part.encode()) <= _LONGEST_NAME
@@ -270,7 +276,7 @@ def _entries(file: Path) -> list[tuple[str, str]]:
     return entries
 
 
-def _written(packed: Path, target: Path, names: Mapping[str, str]) -> Path:
+def _written(packed: Path, target: Path, names: Names) -> Path:
     """Write the corpus as files. The folder gets its name when it is whole."""
     if target.is_dir():
         return target
@@ -300,7 +306,7 @@ def _written(packed: Path, target: Path, names: Mapping[str, str]) -> Path:
 # --- lines ----------------------------------------------------------------------------------
 
 
-def _records(file: Path, kind: str) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+def _records(file: Path, kind: str) -> Iterator[tuple[int, str, Record]]:
     """Yield line, id and record of each line of JSON; ids must differ."""
     seen: set[str] = set()
     hint = "each line is one JSON object"
@@ -319,7 +325,7 @@ def _records(file: Path, kind: str) -> Iterator[tuple[int, str, Mapping[str, Any
         yield line, key, record
 
 
-def _text(record: Mapping[str, Any], key: str, file: Path, line: int) -> str:
+def _text(record: Record, key: str, file: Path, line: int) -> str:
     value = record.get(key)
     if type(value) is int:
         value = str(value)

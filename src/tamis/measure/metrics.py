@@ -20,19 +20,23 @@ _CONFIDENCE: Final = 0.95
 AT_ONCE: Final = 1_000_000  # drawn questions in memory
 _EQUAL: Final = 1e-9  # smaller differences come from the order of additions
 
+Ranking = Sequence[str]
 Grades = Mapping[str, int]
+Metric = Callable[[Ranking, Grades], float]
 Scores = Mapping[str, float]  # by question
 
 
-def ndcg(ranked: Sequence[str], grades: Grades, k: int) -> float:
+def ndcg(ranked: Ranking, grades: Grades, k: int) -> float:
     """Return the discounted gain of the first k as a share of the best possible.
 
     The gain is linear in the grade, as in BEIR.
     """
-    ideal = _discounted(sorted(grades.values(), reverse=True)[:k])
+    best = sorted(grades.values(), reverse=True)
+    ideal = _discounted(best[:k])
     if not ideal:
         return 0.0
-    return _discounted([grades.get(one, 0) for one in ranked[:k]]) / ideal
+    found = [grades.get(one, 0) for one in ranked[:k]]
+    return _discounted(found) / ideal
 
 
 def _discounted(gains: Sequence[int]) -> float:
@@ -41,7 +45,7 @@ def _discounted(gains: Sequence[int]) -> float:
     )
 
 
-def reciprocal_rank(ranked: Sequence[str], grades: Grades, k: int) -> float:
+def reciprocal_rank(ranked: Ranking, grades: Grades, k: int) -> float:
     """Return 1 over the place of the first relevant document among the first k, or 0."""
     for place, one in enumerate(ranked[:k], start=1):
         if grades.get(one, 0) > 0:
@@ -49,7 +53,7 @@ def reciprocal_rank(ranked: Sequence[str], grades: Grades, k: int) -> float:
     return 0.0
 
 
-def recall(ranked: Sequence[str], grades: Grades, k: int) -> float:
+def recall(ranked: Ranking, grades: Grades, k: int) -> float:
     """Return the share of the relevant documents that is among the first k."""
     relevant = {one for one, grade in grades.items() if grade > 0}
     if not relevant:
@@ -57,7 +61,7 @@ def recall(ranked: Sequence[str], grades: Grades, k: int) -> float:
     return len(relevant & set(ranked[:k])) / len(relevant)
 
 
-METRICS: Final[Mapping[str, Callable[[Sequence[str], Grades], float]]] = {
+METRICS: Final[Mapping[str, Metric]] = {
     "ndcg@5": partial(ndcg, k=5),
     "ndcg@10": partial(ndcg, k=10),
     "mrr@10": partial(reciprocal_rank, k=10),
@@ -67,7 +71,7 @@ DEPTH: Final = 10  # documents that the metrics look at
 MAIN: Final = "ndcg@10"  # the metric that is compared and drawn
 
 
-def scores(ranked: Sequence[str], grades: Grades) -> dict[str, float]:
+def scores(ranked: Ranking, grades: Grades) -> dict[str, float]:
     """Return every metric of one ranking."""
     return {name: metric(ranked, grades) for name, metric in METRICS.items()}
 
@@ -97,15 +101,17 @@ def compare_sets(pairs: Iterable[tuple[Scores, Scores]]) -> Difference:
     """
     gains = []
     for first, second in pairs:
-        if both := sorted(first.keys() & second.keys()):
-            gains.append(np.array([second[one] - first[one] for one in both]))
+        both = sorted(first.keys() & second.keys())
+        gain = [second[one] - first[one] for one in both]
+        if gain:
+            gains.append(np.array(gain))
     if not gains:
         return Difference(0.0, 0.0, 0.0, 0, 0, 0)
     random = np.random.default_rng(_SEED)
-    drawn = np.mean([_drawn_means(gain, random) for gain in gains], axis=0)
+    drawn = [_drawn_means(each, random) for each in gains]
     outside = (1 - _CONFIDENCE) / 2
-    low, high = np.quantile(drawn, (outside, 1 - outside))
-    mean = np.mean([gain.mean() for gain in gains])
+    low, high = np.quantile(np.mean(drawn, axis=0), (outside, 1 - outside))
+    mean = np.mean([each.mean() for each in gains])
     every = np.concatenate(gains)
     wins = int((every > _EQUAL).sum())
     losses = int((every < -_EQUAL).sum())
@@ -121,5 +127,6 @@ def _drawn_means(
     found = []
     for done in range(0, _DRAWS, portion):
         shape = min(portion, _DRAWS - done), gains.size
-        found.append(gains[random.integers(0, gains.size, shape)].mean(axis=1))
+        chosen = random.integers(0, gains.size, shape)
+        found.append(gains[chosen].mean(axis=1))
     return np.concatenate(found)

@@ -113,16 +113,17 @@ def plan(
         ways.append(Way(DEFAULT_WAY))
     for name in compare or ():
         _saved_unless_way(name, ways)
-    less = tuple(ablations(ways[0], model or "")) if ablate else ()
+    model = model or ""
+    less = tuple(ablations(ways[0], model)) if ablate else ()
     named = []
     for text in sets:
         # `DATASET`, or `DATASET=ROOT` for one that has a tree of its own.
         folder, _, root = text.rpartition("=")
         if Path(text).exists() or not folder:
-            named.append((Path(text), Path(tree) if tree else None))
-        else:
-            named.append((Path(folder), Path(root).expanduser()))
-    return Plan(tuple(named), tuple(ways), less, compare, model or "", most)
+            folder, root = text, tree or ""
+        own = Path(root).expanduser() if root else None
+        named.append((Path(folder), own))
+    return Plan(tuple(named), tuple(ways), less, compare, model, most)
 
 
 def study(plan: Plan, work: Path, progress: Progress) -> Study:
@@ -141,9 +142,9 @@ def study(plan: Plan, work: Path, progress: Progress) -> Study:
         comparisons = _compared(first, second, plan.compare)
     lost: list[Compared] = []
     whole = plan.ways[0].name
+    before = _scored(found, whole)
     for way in plan.less:
-        names = (whole, way.name)
-        lost += _compared(_scored(found, whole), _scored(found, way.name), names)
+        lost += _compared(before, _scored(found, way.name), (whole, way.name))
     apart = {way.name for way in plan.less}
     return Study(
         tuple(one for one in found if one.way not in apart),
@@ -170,9 +171,12 @@ def _compared(first: Scored, second: Scored, names: tuple[str, str]) -> list[Com
             f"{names[0]} and {names[1]} have no set in common",
             hint="measure the same sets",
         )
-    rows = [Compared(each, *names, compare_sets([pairs[each]])) for each in pairs]
+    rows = []
+    for name, pair in pairs.items():
+        rows.append(Compared(name, *names, compare_sets([pair])))
     if len(pairs) > 1:
-        rows.append(Compared(ALL_SETS, *names, compare_sets(pairs.values())))
+        total = compare_sets(pairs.values())
+        rows.append(Compared(ALL_SETS, *names, total))
     return rows
 
 
@@ -228,9 +232,8 @@ def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 def mean_of_sets(measured: Iterable[Measured], way: str) -> dict[str, float]:
     """Return the mean of the sets' means in one way: each set counts alike."""
-    return _mean(
-        [means(one.outcomes) for one in measured if one.way == way and one.outcomes]
-    )
+    some = [one.outcomes for one in measured if one.way == way]
+    return _mean([means(outcomes) for outcomes in some if outcomes])
 
 
 def _mean(all_scores: Sequence[Scores]) -> dict[str, float]:
