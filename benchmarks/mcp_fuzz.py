@@ -24,7 +24,7 @@ NAMES = sorted(
     {
         parameter.name
         for tool in tools_for(("one", "two")).values()
-        for parameter in tool.parameters
+        for parameter in tool.arguments
     }
 )
 TEXTS = (

@@ -153,9 +153,11 @@ class Api:
             return self._events()
         if operation.path == "/session":
             return self._session(given.get("token"), request.url.scheme == "https")
-        unless = request.headers.get("if-none-match", "") if operation.has_tag else ""
+        known_tag = ""
+        if operation.has_tag:
+            known_tag = request.headers.get("if-none-match", "")
         return await self.state.answer(
-            operation.name, partial(self._respond, operation, given, unless)
+            operation.name, partial(self._respond, operation, given, known_tag)
         )
 
     async def _body(self, request: Request) -> dict[str, Any]:
@@ -188,19 +190,17 @@ class Api:
 
     # --- replies, made in threads ---------------------------------------------------------------
 
-    def _respond(self, operation: Operation, given: Given, unless: str) -> Response:
-        """Return the reply, or 304 if the client has it: its tag is that of the reply."""
+    def _respond(self, operation: Operation, given: Given, known_tag: str) -> Response:
+        """Return the reply, or 304 if the client knows it by its tag."""
         root = given.pop("root", None)
         body = None
-        tag = ""
-        if unless:
-            tag = _tag(*self.state.roots.fresh(root))
-        if not tag or tag != unless:
+        tag = known_tag
+        if not known_tag or known_tag != _tag(*self.state.roots.fresh(root)):
             body, tag = self._replies[operation.name](given, root)
         headers = {"cache-control": "no-store"}
         if tag:
             headers = {"cache-control": "no-cache", "etag": tag}
-        if tag and tag == unless:
+        if tag and tag == known_tag:
             return Response(status_code=304, headers=headers)
         return _json(body, headers=headers)
 
