@@ -1,7 +1,9 @@
 """Options and fixtures of all tests; helpers are in tests/support."""
 
 import signal
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,28 @@ def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(settings, index=replace(settings.index, lock_timeout=0))
 
     monkeypatch.setattr(configuration, "load", impatient)
+
+
+# The unit test that runs in this thread, if one does.
+_unit = threading.local()
+
+
+def _refuse(event: str, _: object) -> None:
+    if event in ("subprocess.Popen", "sqlite3.connect"):
+        name = getattr(_unit, "name", "")
+        assert not name, f"{name}: {event} in a unit test; move it to tests/contract"
+
+
+sys.addaudithook(_refuse)
+
+
+@pytest.fixture(autouse=True)
+def unit_tests_are_units(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests in tests/unit open no index and start no process."""
+    if request.path.parent.name == "unit":
+        _unit.name = request.node.name
+    yield
+    _unit.name = ""
 
 
 @pytest.fixture(autouse=True)
