@@ -265,7 +265,7 @@ def _checked(name: str, value: object, source: str) -> tuple[str, Any]:
     name = OTHER_NAMES.get(name, name)
     if name in GONE:
         raise BadSetting(
-            f"{name} is gone: {GONE[name]}", hint=f"take it out of {source}"
+            f"{name} is gone: {GONE[name]}", hint=f"remove it: it is set by {source}"
         )
     section, _, key = name.partition(".")
     if section == "workspaces":

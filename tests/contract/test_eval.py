@@ -142,7 +142,7 @@ def test_a_way_may_be_a_file_and_change_measured_constants(tmp_path):
         ("[weights.fields]\ntitel = 1", "did you mean title?"),
         ("[weights]\ncoherence = 'much'", "it must be a number"),
         ("[weights]\nfields = 3", "it must be a table"),
-        ("[search]\ncoherence = 1", "take it out of"),
+        ("[search]\ncoherence = 1", "remove it"),
         (None, "check --config"),
     ],
 )
