@@ -259,28 +259,9 @@ _SHORT.maxstring = _SHORT.maxother = _LONGEST_VALUE
 # --- The arguments of a search --------------------------------------------------------------
 
 
-def argument(
-    default: object,
-    help: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-    also: tuple[str, ...] = (),
-    option: str = "",
-    narrows: bool = False,
-) -> Any:
-    """Declare a field of a dataclass as an argument (see `Argument`)."""
-    about = {
-        "help": help,
-        "low": low,
-        "high": high,
-        "choices": choices,
-        "also": also,
-        "option": option,
-        "narrows": narrows,
-    }
-    return field(default=default, metadata=about)
+def argument(default: object, help: str, **about: Any) -> Any:
+    """Declare a field of a dataclass as an argument; `about` are further fields of `Argument`."""
+    return field(default=default, metadata={"help": help, **about})
 
 
 @functools.cache
