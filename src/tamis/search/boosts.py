@@ -73,7 +73,8 @@ class Names:
         for name in passage.names:
             if not self.symbols.isdisjoint(_ends(plain_name(name), ".")):
                 return True
-        return not self.files.isdisjoint(_ends(passage.path.casefold(), "/"))
+        ends = _ends(passage.path.casefold(), "/")
+        return not self.files.isdisjoint(ends)
 
     def documents(self, passages: Iterable[Passage]) -> int:
         """Count the documents of the passages that fit."""

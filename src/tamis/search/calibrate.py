@@ -58,7 +58,8 @@ def calibrate(
     scored: list[Candidate] = []
     most = 1.0
     for candidate, value in zip(candidates, map(max, own, lifted), strict=True):
-        most = min(value * (1 + min(candidate.score, 1.0)) / 2, most)
+        share = min(candidate.score, 1.0)
+        most = min(value * (1 + share) / 2, most)
         scored.append(candidate.scored(most))
     return scored
 

@@ -2,11 +2,11 @@
 
 import sys
 from bisect import bisect_right, insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Final, Self
 
 import numpy as np
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from tamis.model import Candidate
 from tamis.search.question import Candidates, Lookups, Question
+
+Lines = tuple[int, int]  # of a passage: its first and its last
 
 _OVERLAPPING: Final = {"documentation": "code_block", "code_block": "documentation"}
 # An answer has at most 100 results. Candidates after this many different ones are not compared with each
@@ -66,26 +68,32 @@ def overlap(candidates: Candidates, question: Question, _: Lookups) -> Candidate
         return candidates
     kept: list[Candidate] = []
     # The lines of what is kept, by path and type.
-    seen: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    seen: defaultdict[tuple[str, str], list[Lines]] = defaultdict(list)
     for candidate in candidates:
         passage = candidate.passage
         lines = (passage.start_line, passage.end_line)
         other = _OVERLAPPING.get(passage.chunk_type, "")
-        if not _overlaps(lines, seen.get((passage.path, other), [])):
+        if not _overlaps(lines, seen[passage.path, other]):
             kept.append(candidate)
-            insort(seen.setdefault((passage.path, passage.chunk_type), []), lines)
+            insort(seen[passage.path, passage.chunk_type], lines)
     return kept
 
 
-def _overlaps(lines: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+def _overlaps(lines: Lines, others: Sequence[Lines]) -> bool:
     """Return True if the lines are all in another run of lines, or have one in them.
 
     Runs of one type begin and end in the same order, or nearly so: pieces share a few lines.
     """
     start, end = lines
-    around = others[max(0, bisect_right(others, (start, sys.maxsize)) - _SHARED) :]
-    near = takewhile(lambda other: other[0] <= end, around)
-    return any((a <= start and end <= b) or (start <= a and b <= end) for a, b in near)
+    after = bisect_right(others, (start, sys.maxsize))
+    for first, last in others[max(0, after - _SHARED) :]:
+        if first > end:
+            return False
+        if first <= start and end <= last:
+            return True
+        if start <= first and last <= end:
+            return True
+    return False
 
 
 def near_text(candidates: Candidates, question: Question, _: Lookups) -> Candidates:

@@ -70,7 +70,8 @@ def linked(
     for candidate in fused:
         best.setdefault(candidate.passage.path, candidate.passage)
     # Fused scores are nearly level, so ranks decide what the first few pass on.
-    seeds = {path: 1 / rank for rank, path in enumerate([*best][:_SEEDS], start=1)}
+    first = enumerate([*best][:_SEEDS], start=1)
+    seeds = {path: 1 / rank for rank, path in first}
     look = partial(snapshot.links, allowed=allowed)
     count = partial(snapshot.degrees, allowed=allowed)
     reached = neighbours(seeds, inquiry.question.max_hops, look, count)
@@ -98,9 +99,11 @@ def _best_passages(
     chosen = {}
     for path, own in keys.items():
         chosen[path] = max(own, key=lambda key: score.get(key, 0.0))
-    led = (each.edge for each in reached if each.path == each.edge.target)
-    anchors = {edge.target: folded(edge.anchor.rpartition("#")[2]) for edge in led}
-    wanted = {path: anchor for path, anchor in anchors.items() if anchor}
+    wanted = {}
+    for each in reached:
+        anchor = folded(each.edge.anchor.rpartition("#")[2])
+        if anchor and each.path == each.edge.target:
+            wanted[each.path] = anchor
     passages = snapshot.passages([key for path in wanted for key in keys[path]])
     for path, anchor in wanted.items():
         under = (key for key in keys[path] if anchor in _headings(passages[key]))
@@ -112,7 +115,8 @@ def _best_passages(
 def _headings(passage: Passage) -> list[str]:
     """Return the headings above a passage, as written and as a web address has them."""
     names = [folded(name) for name in passage.header_path.split(" > ")]
-    return [*names, *(_NO_SLUG.sub("", name).replace(" ", "-") for name in names)]
+    slugs = [_NO_SLUG.sub("", name).replace(" ", "-") for name in names]
+    return names + slugs
 
 
 def neighbours(
@@ -135,7 +139,8 @@ def neighbours(
             # After the first hop, a way back to where it came from says nothing.
             if hop == 1 or path in frontier:
                 found[path] = Neighbour(path, gain, hop, edge)
-    return sorted(found.values(), key=lambda each: (-each.score, each.path))[:_MOST]
+    ranked = sorted(found.values(), key=lambda each: (-each.score, each.path))
+    return ranked[:_MOST]
 
 
 def _gains(
@@ -170,7 +175,8 @@ def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> Steps:
         forward = (edge.source, edge.target, _WEIGHT[edge.type])
         backward = (edge.target, edge.source, _WEIGHT[edge.type] * _BACKWARD)
         for start, path, weight in (forward, backward):
-            if start in frontier and weight > steps.get((start, path), (0.0, edge))[0]:
+            known = steps.get((start, path), (0.0, edge))
+            if start in frontier and weight > known[0]:
                 steps[start, path] = (weight, edge)
     by_start: dict[str, list[tuple[float, str]]] = {}
     for (start, path), (weight, _) in steps.items():

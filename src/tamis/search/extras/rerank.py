@@ -38,5 +38,6 @@ def rerank(candidates: Candidates, question: Question, lookups: Lookups) -> Cand
     ]
     least = ranked[-1].score if ranked else math.inf
     for each in candidates[len(ranked) :]:
-        ranked.append(replace(each, score=min(each.score, least)))
+        score = min(each.score, least)
+        ranked.append(replace(each, score=score))
     return ranked
