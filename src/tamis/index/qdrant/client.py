@@ -11,9 +11,8 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from time import sleep
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -52,6 +51,7 @@ from tamis.model import Address
 log = logging.getLogger("tamis.index.protocol")
 
 Answer = TypeVar("Answer")
+Options = ParamSpec("Options")
 
 OLDEST: Final = (1, 19)  # the first server that counts rarity over a filter
 _PORT: Final = 6333  # of a server whose address has none
@@ -112,7 +112,7 @@ class Server:
 
     def dimension(self) -> int | None:
         if self._dimension is None and self._asked(
-            lambda: self._client.collection_exists(self._name)
+            self._client.collection_exists, self._name
         ):
             vectors = self._config().params.vectors
             params = vectors.get(MEANING) if isinstance(vectors, dict) else None
@@ -139,7 +139,7 @@ class Server:
             self._check_layout(layout)
 
     def _config(self) -> models.CollectionConfig:
-        return self._asked(lambda: self._client.get_collection(self._name)).config
+        return self._asked(self._client.get_collection, self._name).config
 
     def _check_layout(self, layout: Layout) -> None:
         """Raise if the collection is not stored as asked."""
@@ -179,18 +179,17 @@ class Server:
             index=models.SparseIndexParams(on_disk=on_disk),
         )
         self._asked(
-            lambda: self._client.create_collection(
-                self._name,
-                vectors_config=vectors,
-                sparse_vectors_config={WORDS: lane, CODE: lane},
-                shard_number=layout.shards or 1,
-                replication_factor=copies,
-                write_consistency_factor=copies,
-                on_disk_payload=on_disk,
-                # A graph for each root and none over all: every search names its root.
-                hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
-                quantization_config=_QUANTIZATION[layout.quantization],
-            )
+            self._client.create_collection,
+            self._name,
+            vectors_config=vectors,
+            sparse_vectors_config={WORDS: lane, CODE: lane},
+            shard_number=layout.shards or 1,
+            replication_factor=copies,
+            write_consistency_factor=copies,
+            on_disk_payload=on_disk,
+            # A graph for each root and none over all: every search names its root.
+            hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
+            quantization_config=_QUANTIZATION[layout.quantization],
         )
         tenant = models.KeywordIndexParams(
             type=models.KeywordIndexType.KEYWORD, is_tenant=True
@@ -202,9 +201,8 @@ class Server:
         schemas |= dict.fromkeys(FLOATS, kinds.FLOAT)
         with warnings.catch_warnings():  # local mode has no indexes, and warns of that
             warnings.simplefilter("ignore", UserWarning)
-            create = partial(self._client.create_payload_index, self._name)
             for name, schema in schemas.items():
-                self._asked(partial(create, name, schema))
+                self._asked(self._client.create_payload_index, self._name, name, schema)
 
     def get(
         self,
@@ -214,16 +212,16 @@ class Server:
     ) -> list[Point]:
         if self.dimension() is None:
             return []
-        read = partial(
-            self._client.retrieve,
-            self._name,
-            with_payload=list(fields) or True,
-            with_vectors=list(vectors) or False,
-        )
         found: list[Point] = []
         for start in range(0, len(ids), _MOST_IDS):
-            some = list(ids[start : start + _MOST_IDS])
-            found += map(_point, self._asked(partial(read, ids=some)))
+            records = self._asked(
+                self._client.retrieve,
+                self._name,
+                ids[start : start + _MOST_IDS],
+                with_payload=list(fields) or True,
+                with_vectors=list(vectors) or False,
+            )
+            found += map(_point, records)
         return found
 
     def find(
@@ -231,17 +229,17 @@ class Server:
     ) -> Iterator[Point]:
         if self.dimension() is None:
             return
-        read = partial(
-            self._client.scroll,
-            self._name,
-            scroll_filter=_filter(filter),
-            limit=_PAGE,
-            with_payload=list(fields) or True,
-            with_vectors=list(vectors) or False,
-        )
         offset: Any = None
         while True:
-            records, offset = self._asked(partial(read, offset=offset))
+            records, offset = self._asked(
+                self._client.scroll,
+                self._name,
+                scroll_filter=_filter(filter),
+                limit=_PAGE,
+                offset=offset,
+                with_payload=list(fields) or True,
+                with_vectors=list(vectors) or False,
+            )
             yield from map(_point, records)
             if offset is None:
                 return
@@ -250,9 +248,7 @@ class Server:
         if not asks:
             return []
         requests = [self._request(ask) for ask in asks]
-        answers = self._asked(
-            lambda: self._client.query_batch_points(self._name, requests)
-        )
+        answers = self._asked(self._client.query_batch_points, self._name, requests)
         return [list(map(_point, answer.points)) for answer in answers]
 
     def _request(self, ask: Ask) -> models.QueryRequest:
@@ -278,21 +274,22 @@ class Server:
     def count(self, filter: Native) -> int:
         wanted = _filter(filter)
         return self._asked(
-            lambda: self._client.count(self._name, count_filter=wanted, exact=True)
+            self._client.count, self._name, count_filter=wanted, exact=True
         ).count
 
     def distinct(self, name: str, filter: Native, most: int) -> list[str]:
-        wanted = _filter(filter)
         answer = self._asked(
-            lambda: self._client.facet(
-                self._name, name, facet_filter=wanted, limit=most, exact=True
-            )
+            self._client.facet,
+            self._name,
+            name,
+            facet_filter=_filter(filter),
+            limit=most,
+            exact=True,
         )
         return [str(hit.value) for hit in answer.hits]
 
     def put(self, points: Sequence[Point], *, only_new: bool = False) -> None:
         mode = models.UpdateMode.INSERT_ONLY if only_new else None
-        write = partial(self._client.upsert, self._name, wait=True, update_mode=mode)
         for start in range(0, len(points), _POINTS):
             some = []
             for point in points[start : start + _POINTS]:
@@ -301,43 +298,51 @@ class Server:
                     vectors[MEANING] = point.meaning.tolist()
                 for name, weights in point.terms.items():
                     vectors[name] = _sparse_vector(weights)
-                some.append(models.PointStruct(id=point.id, vector=vectors, payload=point.payload))  # fmt: skip
-            self._asked(partial(write, points=some))
+                made = models.PointStruct(
+                    id=point.id, vector=vectors, payload=point.payload
+                )
+                some.append(made)
+            self._asked(
+                self._client.upsert, self._name, some, wait=True, update_mode=mode
+            )
 
     def change(self, filter: Native, values: Payload) -> None:
         """Set fields, in the same order on every copy: the lease and the commit rely on it."""
         self._asked(
-            lambda: self._client.set_payload(
-                self._name,
-                values,
-                _filter(filter),
-                wait=True,
-                ordering=models.WriteOrdering.STRONG,
-            )
+            self._client.set_payload,
+            self._name,
+            values,
+            _filter(filter),
+            wait=True,
+            ordering=models.WriteOrdering.STRONG,
         )
 
     def clear(self, filter: Native, names: Sequence[str]) -> None:
+        wanted = _filter(filter)
         self._asked(
-            lambda: self._client.delete_payload(
-                self._name, list(names), _filter(filter), wait=True
-            )
+            self._client.delete_payload, self._name, list(names), wanted, wait=True
         )
 
     def delete(self, filter: Native) -> None:
-        self._asked(lambda: self._client.delete(self._name, _filter(filter), wait=True))
+        self._asked(self._client.delete, self._name, _filter(filter), wait=True)
 
     def close(self) -> None:
         self._client.close()
 
-    def _asked(self, call: Callable[[], Answer]) -> Answer:
-        """Return the answer to a request, which is repeated as long as that may help."""
+    def _asked(
+        self,
+        method: Callable[Options, Answer],
+        *options: Options.args,
+        **named: Options.kwargs,
+    ) -> Answer:
+        """Call a method of the client, and repeat that as long as it may help."""
         if not self._is_version_checked:
             self._is_version_checked = True
             self._check_version()
         failed = 0
         while True:
             try:
-                return call()
+                return method(*options, **named)
             except (
                 ApiException,
                 ResourceExhaustedResponse,

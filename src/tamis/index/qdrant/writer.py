@@ -73,7 +73,8 @@ class QdrantWriter:
         return self._generation
 
     def file_states(self) -> dict[str, FileState]:
-        return {point.path: read_state(point.payload) for point in self._documents("state")}  # fmt: skip
+        found = self._documents("state")
+        return {point.path: read_state(point.payload) for point in found}
 
     def stamps(self, recipe: str) -> dict[str, Stamps]:
         return stamps_of(self.file_states(), recipe)
@@ -171,7 +172,8 @@ class QdrantWriter:
 
     def discard(self) -> None:
         """Delete everything, unread."""
-        self._points.delete(self._ours(any_of("kind", ["chunk", "document", "skipped"])))  # fmt: skip
+        kinds = any_of("kind", ["chunk", "document", "skipped"])
+        self._points.delete(self._ours(kinds))
         self._facts = {}
         self._commit()
 
