@@ -68,7 +68,7 @@ def parse_way(text: str) -> Way:
 
     A comma without a key after it belongs to the value before.
     """
-    if text.endswith(".toml"):
+    if text.endswith(".toml") and "=" not in text:
         file = Path(text)
         return Way(file.stem, read_config(file, measuring=True))
     hint = "write: --config NAME=key=value,key=value"
