@@ -10,9 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 from tamis.text.languages import ChunkType, without_known_extension
 
 INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
-MOST_PLACES: Final = (
-    20  # that JSON lists of those a result stands for: there may be thousands of copies
-)
+# Duplicates of a result that JSON lists: there may be thousands.
+MOST_PLACES: Final = 20
 
 Lane = Literal["meaning", "words", "code", "links"]
 ScoreSource = Literal["fused", "rerank"]
@@ -94,9 +93,7 @@ class Link:
     type: LinkType
     target: str  # a path or a name, decoded, without its anchor
     anchor: str = ""  # the heading it points at, where it names one
-    ordinal: int | None = (
-        None  # the chunk it stands in; None for one that the whole document has
-    )
+    ordinal: int | None = None  # of its chunk; None for a link of the whole document
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +135,8 @@ class FileState(NamedTuple):
     inode: int  # swapping two folders leaves times as they are
     read_ns: int  # when it was read, by the clock that stamps files
     hash: bytes
-    recipe: (
-        str  # a fingerprint of what decides, besides the file, what is written for it
-    )
+    # A fingerprint of everything besides the file that decides what is written for it.
+    recipe: str
 
 
 # What a look compares, as plain as the store gives it, since each look takes thousands: path, size, mtime_ns,
@@ -154,7 +150,7 @@ class Address:
 
     url: str
     collection: str
-    root: str  # the name it goes by there
+    root: str  # its name there
 
     def __str__(self) -> str:
         return f"{self.url} (collection {self.collection}, root {self.root})"
@@ -220,9 +216,7 @@ class Candidate:
     score: float
     evidence: tuple[Evidence, ...]
     boosts: tuple[tuple[str, float], ...] = ()  # by which stage, by how much
-    score_source: ScoreSource = (
-        "fused"  # what `score` comes from; `raw_score` is the fusion's always
-    )
+    score_source: ScoreSource = "fused"  # of `score`; `raw_score` is always fused
     duplicates: tuple["Candidate", ...] = ()  # that were dropped for it, best first
 
     # Every stage makes hundreds of these, and `dataclasses.replace` takes several times as long.
@@ -280,10 +274,9 @@ class Result(Plain):
     boosts: dict[str, float] = field(default_factory=dict)
     matched_lines: tuple[int, int] | None = None  # in a section: where the passage is
     score_source: ScoreSource | None = None  # where reranking was asked for
-    also_in: tuple[Place, ...] = ()  # what it stands for, best first
-    places: dict[str, int] | None = (
-        None  # where it stood: after fusion, and after each stage that moved it
-    )
+    also_in: tuple[Place, ...] = ()  # its duplicates, best first
+    # Its rank after fusion and after each stage that moved it.
+    places: dict[str, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that say something; of many duplicates, the best."""
@@ -443,12 +436,8 @@ class Status(Plain):
     model: str
     segments: int
     bytes_on_disk: int
-    changed_files: (
-        int  # new or changed since they were indexed, or indexed by other settings
-    )
-    touched_files: (
-        int  # touched, with the size and time that they had: only reading tells
-    )
+    changed_files: int  # new, changed, or indexed by other settings
+    touched_files: int  # touched, with the same size and time: perhaps changed
     removed_files: int  # indexed, but gone or excluded now
     skipped: tuple[Skipped, ...]
     warnings: Mapping[str, str]  # what was odd about reading a document, by its path
@@ -477,9 +466,8 @@ class Repair:
 
     kind: Literal["rebuild", "rewrite", "reembed", "sweep", "refresh", "protect"]
     documents: frozenset[str] = frozenset()  # to be written again, by path
-    segments: frozenset[int] = (
-        frozenset()
-    )  # whose documents are to be written again, by the engine's key
+    # Segments with documents to be written again, by the engine's key.
+    segments: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class Argument:
         return replace(self, is_brief=True)
 
     def check(self, value: object) -> Any:
-        """Return an allowed value; None stands for the default. Otherwise raise UsageError."""
+        """Return an allowed value; None gives the default. Raise UsageError for others."""
         if value is None and not self.required:
             return self.default
         match self.kind:
@@ -288,7 +288,7 @@ def arguments_of(cls: Any) -> tuple[Argument, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What is searched for, and how. `None` means "as configured"; an empty list narrows nothing."""
+    """A question and the way to answer it. `None` means "as configured"; an empty list narrows nothing."""
 
     query: str = field(metadata={"help": "Words, a question or a symbol."})
     _: KW_ONLY

@@ -1,4 +1,4 @@
-"""From the pipeline's answer to what a door shows."""
+"""Make the answer that every door shows from the answer of the pipeline."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -164,7 +164,7 @@ def _places(passage: Passage, answer: Answer) -> dict[str, int]:
 
 
 def _stats(answer: Answer, documents: int) -> dict[str, int]:
-    """The counts under the names that the contract has; a stage that is not there changes none."""
+    """Return the counts under the names that scripts rely on; a missing stage changes none."""
     funnel = answer.funnel
     return {
         "original_count": funnel["fused"],
@@ -238,7 +238,7 @@ def hints_of_all(found: Mapping[str, Found]) -> tuple[Hint, ...]:
 
 
 def unfinished(question: Question, state: IndexState) -> Iterator[Hint]:
-    """Yield what the last run has left to do."""
+    """Yield hints on the work that the last run left undone."""
     if state.pending_files:
         fact = f"indexing has not finished: {state.pending_files} files are missing"
         yield Hint(fact, Advice.INDEX)
@@ -273,7 +273,7 @@ def _no_sections(question: Question) -> str:
 
 
 def _missing_folders(question: Question, root: Path) -> Iterator[Hint]:
-    """Yield the folders of a workspace that do not exist (yet): no fault, but worth knowing."""
+    """Yield the folders of a workspace that do not exist (yet), which is no fault."""
     for each in filters.atoms(question.filter):
         if isinstance(each, filters.Workspace):
             for folder in each.directories:

@@ -168,9 +168,7 @@ def test_an_answer_of_an_old_index_says_so(run, monkeypatch):
     monkeypatch.setattr("tamis.cli.search.PATIENCE", 0.0)
     held = threading.Event()
     monkeypatch.setattr("tamis.corpus.Corpus.changes", lambda _: held.wait(600))
-    assert hints() == [
-        "whether files have changed was not looked at (run: tamis status .)"
-    ]
+    assert hints() == ["changed files were not checked in time (run: tamis status .)"]
     held.set()
 
 
@@ -180,8 +178,8 @@ def test_a_file_to_leave_out_that_nobody_knows_is_told(run):
     options = [part for name in given for part in ("--exclude-file", name)]
     answer = run("search", "login", "--json", *options).json
     assert answer["hints"] == [
-        "no document goes by docs/apj.md: that excludes nothing",
-        "no document goes by nobody.md: that excludes nothing",
+        "no document is called docs/apj.md: it excludes nothing",
+        "no document is called nobody.md: it excludes nothing",
     ]
     assert "docs/api.md" not in {result["path"] for result in answer["results"]}
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 def evaluate(
     datasets: Sequence[str], *, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Measure how good the answers are, on sets of questions that somebody has judged.
+    """Measure how good the answers are, on sets of judged questions.
 
     A DATASET is a folder with queries.jsonl, qrels.tsv and a corpus (docs/evaluation.md), or
     FOLDER=ROOT where the documents are a tree. Only what is given here counts: no configuration

@@ -15,7 +15,11 @@ _SNIPPET_LINES: Final = 8
 _SNIPPET_WIDTH: Final = 160
 _SHOWN_WARNINGS: Final = 10
 _SHOWN_PLACES: Final = 3
-_EXPECTED: Final = ("ignored", "link", "binary")  # skipped, and nobody is surprised
+_EXPECTED: Final = (
+    "ignored",
+    "link",
+    "binary",
+)  # reasons for skipping that need no warning
 _COLOURS: Final = {
     "ok": "green",
     "skipped": "yellow",

@@ -99,7 +99,7 @@ def _unknown(corpus: "Corpus", names: "Sequence[str]") -> list[str]:
         with corpus.snapshot() as snapshot:
             for name in names:
                 if not snapshot.documents(atom("file", (name,), corpus.names)):
-                    notes.append(f"no document goes by {name}: that excludes nothing")
+                    notes.append(f"no document is called {name}: it excludes nothing")
     return notes
 
 
@@ -107,9 +107,7 @@ def _changes(seen: "Sequence[Changes]", root: str) -> list[str]:
     """Return a note on files that differ from the index, or on a look that took too long."""
     folder = shlex.quote(root)
     if not seen:
-        return [
-            f"whether files have changed was not looked at (run: tamis status {folder})"
-        ]
+        return [f"changed files were not checked in time (run: tamis status {folder})"]
     (changes,) = seen
     parts = []
     if count := changes.sure:

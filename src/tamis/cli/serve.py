@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tamis.model import Report
 
 _WORTH_A_BAR: Final = 50  # files or passages: fewer are done before a bar is seen
-_CLOSING: Final = 0.3  # seconds for the work under way when we are told to stop
+_CLOSING: Final = 0.3  # seconds for the work under way when a signal ends it
 _WATCH: Final = "tamis watch "  # how the command takes a folder
 
 
@@ -194,7 +194,7 @@ def watch(
     from tamis.live.folders import chosen_roots
 
     (path,) = chosen_roots((root,), _WATCH)
-    if asks():  # before it begins: later nobody is there to be asked
+    if asks():  # before it begins: later it runs unattended
         with_all_files(
             str(path),
             options,
