@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tamis.clients.install import Found, Step
     from tamis.clients.table import Client, Machine
 
+    # Steps, each with the backup that it made.
+    Done = Sequence[tuple[Step, Path | None]]
+
 
 _DONE: Final = {
     "added": "added",
@@ -104,13 +107,11 @@ def install(
     chosen = CLIENTS[client]
     steps = _plan(chosen, machine, project, name, options)
     dry_run = options["dry_run"]
-    backups: list[Path | None] = [None] * len(steps)
-    if not dry_run:
-        backups = [carry_out(step) for step in steps]
+    done = [(step, None if dry_run else carry_out(step)) for step in steps]
     if as_json:
-        _print_json(chosen, steps, backups, dry_run=dry_run)
+        _print_json(chosen, done, dry_run=dry_run)
     else:
-        _print_steps(chosen, name, steps, backups, dry_run=dry_run)
+        _print_steps(chosen, name, done, dry_run=dry_run)
     return int(any(step.action == "manual" for step in steps))
 
 
@@ -154,13 +155,12 @@ def _plan(
 
 def _print_json(
     client: "Client",
-    steps: "Sequence[Step]",
-    backups: "Sequence[Path | None]",
+    done: "Done",
     *,
     dry_run: bool,
 ) -> None:
     files = []
-    for step, backup in zip(steps, backups, strict=True):
+    for step, backup in done:
         file = {"kind": step.kind, "action": step.action, "path": str(step.path)}
         saved = str(backup) if backup else None
         files.append({**file, "backup": saved, "entry": step.entry})
@@ -176,15 +176,14 @@ def _print_json(
 def _print_steps(
     client: "Client",
     name: str,
-    steps: "Sequence[Step]",
-    backups: "Sequence[Path | None]",
+    done: "Done",
     *,
     dry_run: bool,
 ) -> None:
     from tamis.clients.install import entry_text
 
     words = _PLANNED if dry_run else _DONE
-    for step, backup in zip(steps, backups, strict=True):
+    for step, backup in done:
         what = f"the server {name}"
         if step.kind == "skill":
             what = "the skill"
@@ -199,7 +198,7 @@ def _print_steps(
             _print(entry_text(client, name, step.entry))
         if backup:
             _print(f"as it was: {backup}")
-    if not dry_run and any(step.action in ("added", "updated") for step in steps):
+    if not dry_run and any(step.action in ("added", "updated") for step, _ in done):
         _print(f"next: {client.next}")
 
 
