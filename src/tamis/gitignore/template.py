@@ -14,57 +14,161 @@ _HEAD: Final = """\
 # found with `tamis search --archived`. List it here to leave it out altogether.
 """
 
-_GROUPS: Final[dict[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
-    "general": (
-        ("Build output", ("dist/", "build/", "target/", "__pycache__/", "*.pyc")),
-        ("Dependencies", ("node_modules/",)),
-        ("Test fixtures and mocks", ("test/fixtures/", "test/mocks/", "**/__mocks__/")),
-        ("Temporary files", ("*.tmp", "*.temp", ".cache/", "tmp/")),
-        ("Editors", (".idea/", ".vscode/", "*.swp", "*.swo", "*~")),
-        ("Binaries", ("*.bin", "*.dat", "*.db", "*.sqlite")),
-        ("Generated files", ("*.generated.*", "*_gen.go", "*.pb.go")),
-    ),
-    "react": (
-        ("Build output", ("build/", "dist/", ".next/", "out/")),
-        ("Dependencies", ("node_modules/", ".pnp/", ".pnp.js", "package-lock.json")),
-        ("Testing", ("coverage/", ".nyc_output/", "**/__snapshots__/")),
-        ("Storybook", ("storybook-static/", ".storybook-out/")),
-        ("Minified and mapped", ("*.min.js", "*.min.css", "*.map")),
-        ("Editors", (".idea/", ".vscode/", "*.swp")),
-        ("Operating systems", (".DS_Store", "Thumbs.db")),
-        ("Always in", ("!src/", "!components/", "!pages/", "!public/")),
-    ),
-    "python": (
-        ("Bytecode and caches", ("__pycache__/", "*.py[cod]", ".mypy_cache/", ".pytest_cache/")),
-        ("Environments", (".venv/", "venv/", "env/", ".tox/", ".nox/")),
-        ("Build output", ("build/", "dist/", "*.egg-info/", "*.egg")),
-        ("Testing", ("htmlcov/", ".coverage*", "tests/fixtures/")),
-        ("Notebook and data leftovers", (".ipynb_checkpoints/", "*.pkl", "*.parquet")),
-        ("Generated code", ("*_pb2.py", "*_pb2_grpc.py")),
-    ),
-    "go": (
-        ("Dependencies", ("vendor/", "go.sum")),
-        ("Build output", ("bin/", "dist/", "*.exe", "*.test", "*.out")),
-        ("Generated code", ("*.pb.go", "*_gen.go", "zz_generated*.go", "*_string.go", "mock_*.go")),
-        ("Test data", ("testdata/",)),
-    ),
-    "rust": (
-        ("Build output", ("target/", "**/*.rs.bk")),
-        ("Locks", ("Cargo.lock",)),
-        ("Test data", ("tests/snapshots/", "*.snap", "fuzz/corpus/", "fuzz/artifacts/")),
-    ),
-}  # fmt: skip
-KINDS: Final = tuple(_GROUPS)
+_BODIES: Final = {
+    "general": """\
+# Build output
+dist/
+build/
+target/
+__pycache__/
+*.pyc
 
+# Dependencies
+node_modules/
 
-def template(kind: str, name: str, *, has_gitignore: bool) -> str:
-    """Return the text of a template; it includes `.gitignore` if there is one."""
-    parts = [_HEAD.format(name=name)]
-    if has_gitignore:
-        parts.append(":include:.gitignore\n")
-    for title, patterns in _GROUPS[kind]:
-        parts.append("\n".join((f"# {title}", *patterns, "")))
-    return "\n".join(parts)
+# Test fixtures and mocks
+test/fixtures/
+test/mocks/
+**/__mocks__/
+
+# Temporary files
+*.tmp
+*.temp
+.cache/
+tmp/
+
+# Editors
+.idea/
+.vscode/
+*.swp
+*.swo
+*~
+
+# Binaries
+*.bin
+*.dat
+*.db
+*.sqlite
+
+# Generated files
+*.generated.*
+*_gen.go
+*.pb.go
+""",
+    "react": """\
+# Build output
+build/
+dist/
+.next/
+out/
+
+# Dependencies
+node_modules/
+.pnp/
+.pnp.js
+package-lock.json
+
+# Testing
+coverage/
+.nyc_output/
+**/__snapshots__/
+
+# Storybook
+storybook-static/
+.storybook-out/
+
+# Minified and mapped
+*.min.js
+*.min.css
+*.map
+
+# Editors
+.idea/
+.vscode/
+*.swp
+
+# Operating systems
+.DS_Store
+Thumbs.db
+
+# Always in
+!src/
+!components/
+!pages/
+!public/
+""",
+    "python": """\
+# Bytecode and caches
+__pycache__/
+*.py[cod]
+.mypy_cache/
+.pytest_cache/
+
+# Environments
+.venv/
+venv/
+env/
+.tox/
+.nox/
+
+# Build output
+build/
+dist/
+*.egg-info/
+*.egg
+
+# Testing
+htmlcov/
+.coverage*
+tests/fixtures/
+
+# Notebook and data leftovers
+.ipynb_checkpoints/
+*.pkl
+*.parquet
+
+# Generated code
+*_pb2.py
+*_pb2_grpc.py
+""",
+    "go": """\
+# Dependencies
+vendor/
+go.sum
+
+# Build output
+bin/
+dist/
+*.exe
+*.test
+*.out
+
+# Generated code
+*.pb.go
+*_gen.go
+zz_generated*.go
+*_string.go
+mock_*.go
+
+# Test data
+testdata/
+""",
+    "rust": """\
+# Build output
+target/
+**/*.rs.bk
+
+# Locks
+Cargo.lock
+
+# Test data
+tests/snapshots/
+*.snap
+fuzz/corpus/
+fuzz/artifacts/
+""",
+}
+KINDS: Final = tuple(_BODIES)
 
 
 def write_template(
@@ -74,14 +178,19 @@ def write_template(
     *,
     replace: bool,
 ) -> Path:
-    """Write the ignore file of a root; one that is there is kept unless it may be replaced."""
+    """Write the ignore file of a root; an existing one is kept unless it may be replaced.
+
+    It includes `.gitignore` if there is one.
+    """
     target = root / name
     if target.exists() and not replace:
         raise UsageError(
             f"{target} is there already",
             hint="edit it, or give --force to write it anew",
         )
+    parts = [_HEAD.format(name=name), _BODIES[kind]]
     with storage_faults(root):
-        text = template(kind, name, has_gitignore=(root / ".gitignore").exists())
-        target.write_text(text, encoding="utf-8")
+        if (root / ".gitignore").exists():
+            parts.insert(1, ":include:.gitignore\n")
+        target.write_text("\n".join(parts), encoding="utf-8")
     return target
