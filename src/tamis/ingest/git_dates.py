@@ -15,10 +15,9 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import Final
+from typing import Final, NamedTuple
 
 from tamis.gitignore.repository import repository_files
 from tamis.ingest.walk import Entry
@@ -62,8 +61,7 @@ _TRACKED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Dates:
+class Dates(NamedTuple):
     """The commit dates of the files of a root."""
 
     # Of the last commit, in seconds, by path; of those that may need it.
@@ -73,8 +71,7 @@ class Dates:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
+class Tracked(NamedTuple):
     """The committed files of a folder, from git's own list."""
 
     # Content, size and mtime in nanoseconds, by path.

@@ -7,7 +7,6 @@ root would only show it twice, a link to something outside would leave. So loops
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -62,8 +61,7 @@ def checked_root(path: str | os.PathLike[str]) -> Path:
     return root
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(NamedTuple):
     """A folder on the way down, with what of it is still to be visited."""
 
     prefix: str  # the beginning of its entries' paths: empty, or `docs/api/`

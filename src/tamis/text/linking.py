@@ -16,9 +16,8 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from tamis.model import FrontMatter, Link
 from tamis.query.filters import folded
@@ -112,8 +111,7 @@ def _targets(texts: Iterable[str]) -> Iterator[Target]:
 # --- Keys -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """A document with the names that links may use for it."""
 
     path: str

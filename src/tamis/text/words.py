@@ -58,20 +58,18 @@ class _TermsOf(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) >= _CACHE_LIMIT:
             self.clear()
+        is_long = len(word) > _LONGEST_TERM
+        is_letter = len(word) == 1 and not word.isdigit()
         terms: tuple[str, ...] = ()
         if not word.isascii():
             # A Chinese sentence without blanks is one word here; its pairs are the terms.
             terms = tuple(term for term in _pairs(word) if len(term) <= _LONGEST_TERM)
-        elif word not in STOP_WORDS and self._is_searchable(word):
+        elif not (is_long or is_letter or word in STOP_WORDS):
             terms = (self._stemmer.stemWord(word),)
-        if len(word) <= _LONGEST_TERM:
-            # Longer ones do not come twice, and would fill the memory.
+        if not is_long:
+            # Long ones do not come twice, and would fill the memory.
             self[word] = terms
         return terms
-
-    def _is_searchable(self, word: str) -> bool:
-        is_single_letter = len(word) == 1 and not word.isdigit()
-        return not is_single_letter and len(word) <= _LONGEST_TERM
 
 
 class _ForThread(threading.local):

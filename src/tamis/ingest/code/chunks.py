@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice, zip_longest
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from tamis.ingest.code.grammars import CONSTANT, GRAMMARS
 from tamis.ingest.code.imports import import_targets
@@ -380,8 +380,7 @@ def outlines(found: Sequence[Symbol], size: int) -> Iterator[tuple[int, str]]:
         yield first, "\n".join(page)
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
+class _Whole(NamedTuple):
     """A definition in whole lines, or the file."""
 
     span: Span

@@ -26,7 +26,6 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
@@ -78,8 +77,7 @@ class Capture(NamedTuple):
         return self.start, self.end
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
+class Grammar(NamedTuple):
     package: str
     query: str
     entry: str = "language"

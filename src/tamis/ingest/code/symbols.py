@@ -8,8 +8,7 @@ belong to it, the signature on one line. A text that mostly does not parse has n
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tamis.ingest.code.child import CHILD
 from tamis.ingest.code.grammars import ABOVE, CONSTANT, ERROR, IMPORT, WRAP, Capture
@@ -54,8 +53,7 @@ _SEPARATORS: Final = re.compile(r"::|[.:]")
 _WORDS: Final = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """Something that a file defines."""
 
     name: str
@@ -72,8 +70,7 @@ class Symbol:
         return (*self.scope, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """The result of parsing a text, in the order of the text."""
 
     symbols: tuple[Symbol, ...]  # outer before inner
@@ -86,8 +83,7 @@ class Reading:
         return [symbol for symbol in self.symbols if symbol.kind != CONSTANT]
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(NamedTuple):
     """A definition whose end has not been reached, or the whole file."""
 
     capture: Capture

@@ -10,9 +10,9 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.documents.sections import (
@@ -36,8 +36,7 @@ _BETWEEN: Final = "\n\n"
 _Placed = TypeVar("_Placed", Chunk, Parent)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell that is not blank."""
 
     kind: str

@@ -7,8 +7,8 @@ markup is understood, and nothing is refused: what is no title here is text.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from tamis.ingest.documents.sections import (
     Code,
@@ -40,8 +40,7 @@ _TARGET: Final = r"^[ \t]*\.\. _[^:\n]+: +(?P<target>\S[^\n]*)"
 _LINK: Final = re.compile(f"{_ROLE}|{_EMBEDDED}|{_TARGET}", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     start: int
     text: str  # without blanks at its end
 

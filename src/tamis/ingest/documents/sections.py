@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from tamis.model import Chunk, FrontMatter, Link, LinkType, Parent
 from tamis.settings import ChunkingSettings
@@ -28,15 +28,13 @@ _WORD: Final = re.compile(r"\w")
 _MARKING_WORD: Final = re.compile(r"\w[\w-]*+(?:::)?+")
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     place: int  # where its line begins
     level: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """A block of code: with what marks it as one, and the lines of code alone."""
 
     outer: Span
@@ -45,8 +43,7 @@ class Code:
     apart: bool = False  # it is no part of the prose around it: the cell of a notebook
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A link, and where it stands."""
 
     place: int
@@ -55,8 +52,7 @@ class Reference:
     anchor: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(NamedTuple):
     """The parts of a text, in its order; a block comes before the blocks inside it."""
 
     headings: Sequence[Heading] = ()
