@@ -217,7 +217,8 @@ class _Data:
     def alone(self, start: int, end: int) -> bool:
         """Return True if a span has neither a definition nor other text."""
         first = bisect_left(self._definitions, start)
-        if any(place < end for place in self._definitions[first : first + 1]):
+        following = self._definitions[first : first + 1]
+        if following and following[0] < end:
             return False
         place = start
         first = max(0, bisect_left(self._spans, (start, 0)) - 1)
@@ -259,8 +260,10 @@ def joined(
             done[-1] = _together(last, section)
         else:
             done.append(section)
-    if len(done) > 1 and is_small(text, done[-1].span, sizes) and match(*done[-2:]):
-        done[-2:] = [_together(*done[-2:])]
+    if len(done) > 1:
+        first, second = done[-2:]
+        if is_small(text, second.span, sizes) and match(first, second):
+            done[-2:] = [_together(first, second)]
     return done
 
 
@@ -356,9 +359,10 @@ def outlines(found: Sequence[Symbol], size: int) -> Iterator[tuple[int, str]]:
     length = 0
     for number, symbol in enumerate(found):
         depth = len(symbol.scope)
-        while around and (
-            around[-1][0].end <= symbol.start or len(around[-1][0].scope) >= depth
-        ):
+        while around:
+            last = around[-1][0]
+            if last.end > symbol.start and len(last.scope) < depth:
+                break
             around.pop()
         line = f"{'  ' * depth}{symbol.signature}"[:size].rstrip()
         if page and length + len(line) > size:

@@ -231,7 +231,8 @@ def _is_part(around: _Open, capture: Capture, name: str) -> bool:
 
 def _names(text: str, capture: Capture, language: str) -> list[str]:
     """Return the name of a definition and the names before it: `Client<T>::retry` -> `Client`, `retry`."""
-    name = " ".join(text[slice(*capture.name)][: 2 * _MAX_NAME].split())
+    written = text[slice(*capture.name)][: 2 * _MAX_NAME]
+    name = " ".join(written.split())
     operator = _OPERATOR.search(name)
     if capture.kind == "impl":
         names = _WORDS.findall(_without_arguments(name))[-1:]
@@ -243,7 +244,8 @@ def _names(text: str, capture: Capture, language: str) -> list[str]:
         names = [*_split(name[: operator.start()]), operator[0].strip()]
     else:
         names = _split(name)
-    belongs = _WORDS.findall(text[slice(*capture.within)][:_MAX_NAME])[:1]
+    around = text[slice(*capture.within)][:_MAX_NAME]
+    belongs = _WORDS.findall(around)[:1]
     return belongs + [part[:_MAX_NAME] for part in names[-_MAX_DEPTH:]]
 
 

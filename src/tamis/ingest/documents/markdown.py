@@ -149,21 +149,19 @@ class _Scan:
     def _add_inline(self, event: dict[str, str], start: int, end: int) -> None:
         text = event.get("Text")
         if start < self._code:
-            if text is not None and start < self._fence[1]:
-                self._add_code(start, end)
+            first, last, info = self._fence
+            if text is not None and start < last:
+                name = _INFO.search(info)
+                language = language_named(name[0]) if name else None
+                outer = self._span(first, last)
+                self._codes.append(Code(outer, self._span(start, end), language))
             return
         if start < self._heading:
-            self._headings[-1][2].append(text or event.get("Code") or "")
+            words = self._headings[-1][2]
+            words.append(text or event.get("Code") or "")
         if text is not None and "#" in text and start >= self._link:
-            self._texts.append((self._character(start), self._character(end)))
-
-    def _add_code(self, start: int, end: int) -> None:
-        first, last, info = self._fence
-        name = _INFO.search(info)
-        language = language_named(name[0]) if name else None
-        self._codes.append(
-            Code(self._span(first, last), self._span(start, end), language)
-        )
+            span = (self._character(start), self._character(end))
+            self._texts.append(span)
 
     def _begin(self, kind: str, value: Any, start: int, end: int) -> None:
         match kind:

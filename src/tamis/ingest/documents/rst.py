@@ -79,7 +79,8 @@ def _headings(lines: Sequence[_Line]) -> Iterator[Heading]:
             continue
         name, style, length = found
         plain = " ".join(_MARKUP.sub("", name).split())
-        yield Heading(lines[at].start, levels.setdefault(style, len(levels) + 1), plain)
+        level = levels.setdefault(style, len(levels) + 1)
+        yield Heading(lines[at].start, level, plain)
         at += length
 
 
@@ -87,7 +88,8 @@ def _title(lines: Sequence[_Line], at: int) -> tuple[str, tuple[str, bool], int]
     """Return the title that begins on a line: its name, its style, and how many lines it takes."""
     if at and lines[at - 1].text:
         return None
-    first, second, third = [*(line.text for line in lines[at : at + 3]), "", ""][:3]
+    texts = [line.text for line in lines[at : at + 3]]
+    first, second, third = (*texts, "", "")[:3]
     if first == third and _ADORNMENT.match(first):
         if _underlines(first, second):
             return second.strip(), (first[0], True), 3

@@ -194,31 +194,6 @@ def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[_S
         yield _Section(heading.place, end, trail, is_bare)
 
 
-def _join_small(
-    text: str, sections: Iterable[_Section], sizes: ChunkingSettings
-) -> list[_Section]:
-    """Join a section that is too short to stand alone with the next (the last one with the one before)."""
-    joined: list[_Section] = []
-    for section in sections:
-        if joined and is_small(text, joined[-1].span, sizes):
-            last = joined[-1]
-            # A heading alone goes with what follows, which is cut if that is too long.
-            is_heading_of = last.is_bare and last.end == section.start
-            if is_heading_of or _fit_together(last, section, sizes):
-                joined[-1] = _together(last, section)
-                continue
-        joined.append(section)
-    if len(joined) > 1 and is_small(text, joined[-1].span, sizes):
-        first, last = joined[-2:]
-        if _fit_together(first, last, sizes):
-            joined[-2:] = [_together(first, last)]
-    return joined
-
-
-def _fit_together(first: _Section, second: _Section, sizes: ChunkingSettings) -> bool:
-    return first.end == second.start and second.end - first.start <= sizes.max_chars
-
-
 def _together(first: _Section, second: _Section) -> _Section:
     """A heading with its first subsection is about the subsection; two siblings are about what they share."""
     if first.is_bare or second.trail[: len(first.trail)] == first.trail:
@@ -264,10 +239,33 @@ class _Cutter:
     def cut_up(self, sections: Iterable[_Section]) -> list[_Section]:
         """Return the sections joined and cut to size."""
         found = []
-        for section in _join_small(self._text, sections, self._sizes):
+        for section in self._joined(sections):
             cut = pieces(self._text, section.span, self._sizes, self._whole)
             found += [_Section(*span, section.trail) for span in cut]
         return found
+
+    def _joined(self, sections: Iterable[_Section]) -> list[_Section]:
+        """Join a section that is too short to stand alone with the next (the last one with the one before)."""
+        joined: list[_Section] = []
+        for section in sections:
+            if joined and is_small(self._text, joined[-1].span, self._sizes):
+                last = joined[-1]
+                # A heading alone goes with what follows, which is cut if that is too long.
+                is_heading_of = last.is_bare and last.end == section.start
+                if is_heading_of or self._fit(last, section):
+                    joined[-1] = _together(last, section)
+                    continue
+            joined.append(section)
+        if len(joined) > 1:
+            first, last = joined[-2:]
+            is_short = is_small(self._text, last.span, self._sizes)
+            if is_short and self._fit(first, last):
+                joined[-2:] = [_together(first, last)]
+        return joined
+
+    def _fit(self, first: _Section, second: _Section) -> bool:
+        size = second.end - first.start
+        return first.end == second.start and size <= self._sizes.max_chars
 
     def pieces(
         self, part: Sequence[_Section], sections: Sequence[_Section]
@@ -281,7 +279,8 @@ class _Cutter:
             if piece.span not in says_all:
                 yield piece
         for code in codes:
-            inner = (max(code.inner[0], first), min(code.inner[1], last))
+            low, high = code.inner
+            inner = (max(low, first), min(high, last))
             trail = next(_within(sections, code.outer)).trail
             for start, end in pieces(self._text, inner, self._sizes):
                 yield _Section(start, end, trail, code=code)
