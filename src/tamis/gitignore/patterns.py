@@ -123,8 +123,8 @@ class PatternList:
         """Decide on a name in a folder, which is empty or ends in a slash."""
         index = self._for_folders if is_dir else self._for_files
         if self.folds:
-            folder = lower(folder)
-            name = lower(name)
+            folder = folder.translate(_LOWER)
+            name = name.translate(_LOWER)
         if not name.isascii():
             name = as_bytes(name)
         position = index.last_match(folder, name)
@@ -205,29 +205,23 @@ class _Index:
             glob = pattern.glob
             if folds:
                 glob = folded(glob)
-            self._add(position, glob, pattern.anchored, folds)
-
-    def _add(
-        self,
-        position: int,
-        glob: str,
-        anchored: bool,
-        folds: bool,
-    ) -> None:
-        names = self._paths if anchored else self._names
-        globs = self._path_globs if anchored else self._name_globs
-        suffix = glob.lstrip("*")
-        is_suffix = suffix not in ("", glob) and not SPECIAL.search(suffix)
-        if not SPECIAL.search(_ESCAPED.sub("", glob)):
-            names.setdefault(_ESCAPED.sub(r"\1", glob), position)
-        elif is_suffix and not anchored:
-            suffixes = self._suffixes.setdefault(suffix[-1], {})
-            suffixes.setdefault(len(suffix), {}).setdefault(suffix, position)
-        else:
-            start = literal_start(glob)
-            by_length = globs.setdefault(start[:1], {})
-            starts = by_length.setdefault(len(start), {})
-            starts.setdefault(start, []).append(_Glob(position, glob, folds))
+            literals = self._names
+            globs = self._name_globs
+            if pattern.anchored:
+                literals = self._paths
+                globs = self._path_globs
+            suffix = glob.lstrip("*")
+            is_suffix = suffix not in ("", glob) and not SPECIAL.search(suffix)
+            if not SPECIAL.search(_ESCAPED.sub("", glob)):
+                literals.setdefault(_ESCAPED.sub(r"\1", glob), position)
+            elif is_suffix and not pattern.anchored:
+                suffixes = self._suffixes.setdefault(suffix[-1], {})
+                suffixes.setdefault(len(suffix), {}).setdefault(suffix, position)
+            else:
+                start = literal_start(glob)
+                by_length = globs.setdefault(start[:1], {})
+                starts = by_length.setdefault(len(start), {})
+                starts.setdefault(start, []).append(_Glob(position, glob, folds))
 
     def last_match(self, folder: str, name: str) -> int:
         """Return the position of the last pattern that matches, -1 if none does."""
@@ -283,6 +277,7 @@ _CLASSES: Final[Mapping[str, Iterable[int]]] = {
     "xdigit": string.hexdigits.encode(),
 }
 _CAPITALS: Final = frozenset(string.ascii_uppercase.encode())
+# Git knows the case of ASCII alone.
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 # Part of a bracket expression: a named class, or a byte, which may begin a range.
@@ -313,11 +308,6 @@ def literal_start(glob: str) -> str:
     return SPECIAL.split(glob, maxsplit=1)[0]
 
 
-def lower(text: str) -> str:
-    """Return bytes in lower case; only ASCII has one."""
-    return text.translate(_LOWER)
-
-
 def folded(glob: str) -> str:
     """Return the glob in lower case, but for brackets and escaped bytes."""
     parts = []
@@ -326,7 +316,7 @@ def folded(glob: str) -> str:
         if token.lastgroup == "malformed":
             return glob  # it matches nothing
         if text[0] not in "[\\":
-            text = lower(text)
+            text = text.translate(_LOWER)
         parts.append(text)
     return "".join(parts)
 

@@ -200,7 +200,11 @@ def atom(
 ) -> f.Filter:
     """Return the term for a key and its values; only `path` and `file` take more than one."""
     if key == "path":
-        return path_atom(values)
+        try:
+            return f.Path(values)
+        except ValueError as error:
+            hint = "patterns are written as in a .gitignore file"
+            raise BadFilter(str(error), hint=hint) from error
     if key == "file":
         return f.File(tuple(_file_name(value, names) for value in values))
     if len(values) != 1 or not values[0].strip():
@@ -250,16 +254,6 @@ def atom(
                 f"there is no filter is:{value}", hint="the only one is is:archived"
             )
     raise BadFilter(f"there is no filter {key}:", hint=_nearest(key, (*_KEYS, "is")))
-
-
-def path_atom(patterns: tuple[str, ...]) -> f.Path:
-    """Return the term for gitignore patterns."""
-    try:
-        return f.Path(patterns)
-    except ValueError as error:
-        raise BadFilter(
-            str(error), hint="patterns are written as in a .gitignore file"
-        ) from error
 
 
 def _file_name(value: str, names: Names) -> str:

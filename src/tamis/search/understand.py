@@ -10,7 +10,7 @@ from typing import Any
 from tamis.errors import BadFilter, BadSetting
 from tamis.query import filters
 from tamis.query.filters import Filter
-from tamis.query.language import Names, atom, directory, parse_filter, path_atom
+from tamis.query.language import Names, atom, directory, parse_filter
 from tamis.request import SearchRequest
 from tamis.search.question import Question
 from tamis.settings import Settings
@@ -61,9 +61,9 @@ def _terms(request: SearchRequest, names: Names) -> list[Filter]:
         by_folder = replace(names, resolve=_resolver())
         terms.append(~atom("file", tuple(request.excluded_files), by_folder))
     if request.include_patterns:
-        terms.append(path_atom(tuple(request.include_patterns)))
+        terms.append(atom("path", tuple(request.include_patterns), names))
     if request.exclude_patterns:
-        terms.append(~path_atom(tuple(request.exclude_patterns)))
+        terms.append(~atom("path", tuple(request.exclude_patterns), names))
     terms += _any_of("under", request.under, names)
     terms += [atom("tag", (tag,), names) for tag in request.tags]
     terms += _any_of("type", request.chunk_types, names)
