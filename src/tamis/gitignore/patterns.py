@@ -199,7 +199,9 @@ class _Index:
         self._paths: dict[str, int] = {}
         # Last character -> length -> suffix -> position.
         self._suffixes: dict[str, dict[int, dict[str, int]]] = {}
-        self._name_globs: _Globs = {}
+        # Globs of names that begin with a wildcard: no name can be ruled out by its start.
+        self._loose: list[_Glob] = []
+        self._name_globs: _Globs = {"": {0: {"": self._loose}}}
         self._path_globs: _Globs = {}
         for position, pattern in reversed(patterns):
             glob = pattern.glob
@@ -229,7 +231,11 @@ class _Index:
         if by_length := self._suffixes.get(name[-1:]):
             for length, positions in by_length.items():
                 best = max(best, positions.get(name[-length:], -1))
-        best = _last_glob(self._name_globs, name, best)
+        may_match = name[:1] in self._name_globs
+        for glob in self._loose:
+            may_match = may_match or glob.piece in name
+        if may_match:
+            best = _last_glob(self._name_globs, name, best)
         if self._paths or self._path_globs:
             path = as_bytes(folder) + name
             best = max(best, self._paths.get(path, -1))
