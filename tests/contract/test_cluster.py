@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -30,9 +31,10 @@ from tamis.errors import (
     UsageError,
 )
 from tamis.index.build import build
-from tamis.index.qdrant import client, lease
+from tamis.index.qdrant import client
 from tamis.index.qdrant import points as p
 from tamis.index.qdrant.reader import QdrantIndex
+from tamis.index.qdrant.writer import FREE, STALE, Sightings
 from tamis.live.browse import Wanted
 from tamis.live.corpus import LiveCorpus
 from tamis.live.folders import served
@@ -554,11 +556,11 @@ def taken_over(server: FakeQdrant, root: Path) -> Corpus:
     return corpus
 
 
-class Hasty(lease.Sightings):
+class Hasty(Sightings):
     """Takes every owner for dead at first sight."""
 
     def still_for(self, record: p.Payload) -> float:
-        return lease.STALE
+        return STALE
 
 
 def hasty(index: QdrantIndex) -> QdrantIndex:
@@ -826,14 +828,14 @@ def test_whoever_never_waits_takes_over_in_the_end(tmp_path):
             clusters.index_on(points).open_for_writing(0, lambda _: None, {})
         )
         watching = clusters.index_on(points, clock=lambda: now[0])
-        for seconds in (0.0, lease.STALE / 2, lease.STALE - 1):
+        for seconds in (0.0, STALE / 2, STALE - 1):
             now[0] = seconds
             with (
                 pytest.raises(IndexLocked),
                 watching.open_for_writing(0, lambda _: None, {}),
             ):
                 pass
-        now[0] = lease.STALE
+        now[0] = STALE
         with watching.open_for_writing(0, lambda _: None, {}) as writer:
             assert writer.generation == 0
 
@@ -844,9 +846,9 @@ def test_the_process_of_an_owner_on_this_machine_is_looked_at(tmp_path):
         index = clusters.index_on(points)
         with index.open_for_writing(0, lambda _: None, {}):
             pass
-        dead = lease.FREE | {
+        dead = FREE | {
             "owner": "x",
-            "host": lease.platform.node(),
+            "host": platform.node(),
             "pid": 2**22 + 1,
             "holder": "it",
         }

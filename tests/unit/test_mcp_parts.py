@@ -21,7 +21,7 @@ from tamis.server.mcp import (
     request_id,
 )
 from tamis.server.mcp_text import cut_to, fair_share, matching
-from tamis.server.paging import read_cursor
+from tamis.server.state import read_cursor
 
 
 @given(st.lists(st.sampled_from(["a", "a-2", "a-3", "b", "b-2"]), max_size=8))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tamis.index.qdrant.native import native
 from tamis.index.qdrant.points import (
     NOTHING,
+    native,
     point_id,
     searchable,
     sparse,

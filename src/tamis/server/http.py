@@ -34,7 +34,6 @@ import tamis
 from tamis.errors import InternalFault, TamisError, UsageError
 from tamis.model import Advice
 from tamis.request import SearchRequest, read
-from tamis.server.paging import read_cursor
 from tamis.server.run import (
     AGENTS_PATH,
     COOKIE,
@@ -57,7 +56,7 @@ from tamis.server.schema import (
     openapi,
     operations_for,
 )
-from tamis.server.state import ServerState
+from tamis.server.state import ServerState, read_cursor
 from tamis.settings import EDITORS
 
 if TYPE_CHECKING:

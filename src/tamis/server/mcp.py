@@ -28,10 +28,9 @@ from mcp.shared.message import SessionMessage
 import tamis
 from tamis.errors import TamisError, UsageError
 from tamis.request import SearchRequest, read
-from tamis.server.paging import read_cursor
 from tamis.server.run import AGENTS_PATH, Application
 from tamis.server.schema import Tool, tools_for
-from tamis.server.state import ServerState
+from tamis.server.state import ServerState, read_cursor
 from tamis.settings import ServerSettings
 from tamis.text.printable import visible
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tamis.model import Advice
 from tamis.request import Argument, read
-from tamis.server.paging import Paged
+from tamis.server.state import Paged
 from tamis.text.printable import also_in, visible
 
 if TYPE_CHECKING:

@@ -350,7 +350,10 @@ class Server:
             ) as error:
                 failed += 1
                 fault = self._fault(error)
-                if failed == TRIES or not _may_pass(error):
+                may_pass = isinstance(fault, EngineUnreachable)
+                if isinstance(error, UnexpectedResponse):
+                    may_pass = error.status_code in _PASSING
+                if failed == TRIES or not may_pass:
                     raise fault from error
                 if failed == _WARN_AFTER:
                     log.warning("%s; asking again for some seconds", fault.message)
@@ -391,12 +394,6 @@ def _is_connection(error: Exception) -> bool:
         return False
     # The library's HTTP client is not a dependency of ours, so its class is known by name.
     return any(kind.__name__ == "TransportError" for kind in type(error.source).__mro__)
-
-
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, UnexpectedResponse):
-        return error.status_code in _PASSING
-    return isinstance(error, ResourceExhaustedResponse) or _is_connection(error)
 
 
 def _filter(filter: Native) -> models.Filter:

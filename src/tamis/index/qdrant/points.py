@@ -7,7 +7,7 @@ the last run skipped. docs/cluster.md lists their fields.
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -29,13 +29,14 @@ from tamis.model import (
     Passage,
     Stamps,
 )
-from tamis.query.filters import Archived, file_names, folded, nfc, plain
+from tamis.query import filters as f
 from tamis.text.linking import key_of as link_key
 from tamis.text.linking import names_of
 from tamis.text.words import storable, text_hash
 
 Native = dict[str, Any]  # a filter as the server's JSON has it
 Payload = dict[str, Any]
+Listed = Callable[[], Sequence[Facts]]  # every document of a generation
 Sparse = Mapping[int, float]  # weights by the numbers of terms
 
 # The vectors of a chunk.
@@ -190,10 +191,6 @@ def any_of(name: str, values: Sequence[str]) -> Native:
     return {"key": name, "match": {"any": list(values)}}
 
 
-def with_ids(ids: Sequence[str]) -> Native:
-    return {"has_id": list(ids)}
-
-
 def visible(root: str, generation: int, kind: str) -> list[Native]:
     """The conditions for what a reader of a generation sees: written by then, and not gone by then."""
     return [
@@ -204,6 +201,76 @@ def visible(root: str, generation: int, kind: str) -> list[Native]:
     ]
 
 
+def native(filter: f.Filter, listed: Listed, archive: Sequence[str]) -> Native:
+    """Return a condition for the points that a filter allows.
+
+    Every atom is a condition on an indexed field. A server cannot match gitignore patterns: they are
+    matched here against the list of documents, and sent as a set of paths. `archive` are the patterns
+    that the stored field `archived` was computed with.
+    """
+
+    def each(*terms: f.Filter) -> list[Native]:
+        return [native(term, listed, archive) for term in terms]
+
+    match filter:
+        case f.And(terms):
+            return {"must": each(*terms)}
+        case f.Or(()):
+            return NOTHING
+        case f.Or(terms):
+            return {"should": each(*terms)}
+        case f.Not(term):
+            return {"must_not": each(term)}
+        case f.Tag(name) if filter.implied != f.NOTHING:
+            return {"should": [equals("tagTree", f.nfc(name)), *each(filter.implied)]}
+        case f.Tag(name):
+            return equals("tagTree", f.nfc(name))
+        case f.Archived(patterns) if patterns == tuple(archive):
+            return equals("archived", 1)
+        case f.Path() | f.Archived():
+            return _matching(filter, listed())
+        case f.File(names):
+            return any_of("fileNames", [f.nfc(name) for name in names])
+        case f.Under(folder):
+            return _below([folder])
+        case f.Workspace(_, folders):
+            return _below(folders)
+        case f.Author(name):
+            return equals("author", f.folded(name))
+        case f.Category(name):
+            return equals("category", f.folded(name))
+        case f.After(_, moment):
+            return {"key": "modified", "range": {"gte": moment}}
+        case f.Before(_, moment):
+            return {"key": "modified", "range": {"lt": moment}}
+        case f.DocumentIs(path):
+            return equals("document", f.nfc(path))
+        case f.Type(name):
+            return equals("chunk_type", name)
+        case f.Language(name):
+            return equals("language", name)
+    raise TypeError(f"{filter!r} is no filter")
+
+
+def _below(folders: Sequence[str]) -> Native:
+    if "" in folders:  # the root itself
+        return {"must": []}
+    return any_of("parentDirectories", [f"/{f.plain(folder)}/" for folder in folders])
+
+
+def _matching(atom: f.Path | f.Archived, listed: Sequence[Facts]) -> Native:
+    """Name the documents that match, or those that do not: the shorter list."""
+    inside: list[str] = []
+    outside: list[str] = []
+    for facts in listed:
+        (inside if atom.matches(facts) else outside).append(facts.path)
+    if len(inside) <= len(outside):
+        return any_of("filePath", inside)
+    if not outside:
+        return {"must": []}
+    return {"must_not": [any_of("filePath", outside)]}
+
+
 # --- Documents as points ------------------------------------------------------
 
 
@@ -212,7 +279,7 @@ def points_of(
     born: int,
     batch: Sequence[Prepared],
     boosts: Mapping[str, float],
-    archive: Archived,
+    archive: f.Archived,
 ) -> Iterator[Point]:
     """Yield the points of documents, the chunks of each first, all of one generation."""
     lanes = postings(batch, boosts)
@@ -249,19 +316,19 @@ def points_of(
         yield Point(own, shared | _document_fields(prepared))
 
 
-def searchable(facts: Facts, archive: Archived) -> Payload:
+def searchable(facts: Facts, archive: f.Archived) -> Payload:
     """The fields of a document that the conditions of `native` look at."""
-    folders = plain(facts.path).split("/")[:-1]
+    folders = f.plain(facts.path).split("/")[:-1]
     return {
         "filePath": facts.path,
-        "document": nfc(facts.path),
-        "fileNames": list(dict.fromkeys(file_names(facts.path))),
+        "document": f.nfc(facts.path),
+        "fileNames": list(dict.fromkeys(f.file_names(facts.path))),
         "parentDirectories": [f"/{above}/" for above in _prefixes(folders)],
         "tagTree": sorted(
             {above for tag in facts.tags for above in _prefixes(tag.split("/"))}
         ),
-        "author": folded(facts.author),
-        "category": folded(facts.category),
+        "author": f.folded(facts.author),
+        "category": f.folded(facts.category),
         "modified": facts.modified,
         "archived": int(archive.matches(facts)),
     }

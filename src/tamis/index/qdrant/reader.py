@@ -38,8 +38,6 @@ from tamis.index.protocol import (
 )
 from tamis.index.qdrant import lanes
 from tamis.index.qdrant.lanes import Rows
-from tamis.index.qdrant.lease import Lease, Sightings, new_record
-from tamis.index.qdrant.native import native
 from tamis.index.qdrant.points import (
     FACTS,
     MEANING,
@@ -51,6 +49,7 @@ from tamis.index.qdrant.points import (
     Points,
     any_of,
     id_of,
+    native,
     read_facts,
     read_links,
     read_parents,
@@ -63,7 +62,7 @@ from tamis.index.qdrant.points import (
     term_number,
     visible,
 )
-from tamis.index.qdrant.writer import QdrantWriter
+from tamis.index.qdrant.writer import Lease, QdrantWriter, Sightings
 from tamis.model import (
     Address,
     Facts,
@@ -542,20 +541,19 @@ class QdrantIndex:
         """Become the writer, and clear up after one that died. Nothing is merged, so `memory` is unused."""
         if self._points.dimension() is None:
             self._points.prepare(self._dimension())
-        root = self.place.root
-        if self._record() is None:
-            self._points.put([new_record(root)], only_new=True)
         lease = Lease(self._points, self.place, self.sightings)
-        lease.take(timeout, waiting)
-        try:
-            with lease.beating():
-                writer = QdrantWriter(self._points, root, lease, boosts, self._archive)
-                writer.take_back()
-                if discard:
-                    writer.discard()
-                yield writer
-        finally:
-            lease.release()
+        with lease.held(timeout, waiting):
+            writer = QdrantWriter(
+                self._points,
+                self.place.root,
+                lease,
+                boosts,
+                self._archive,
+            )
+            writer.take_back()
+            if discard:
+                writer.discard()
+            yield writer
 
     def close(self) -> None:
         self._points.close()

@@ -7,20 +7,25 @@ one point, from G to G + 1: that is the commit. A run that dies before it leaves
 reader sees; the next run takes them back. What is gone is deleted when no search can still need it.
 """
 
+import os
+import platform
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from tamis.errors import IndexLocked, TamisError
 from tamis.index.protocol import Prepared
-from tamis.index.qdrant.lease import Lease
 from tamis.index.qdrant.points import (
     CODE,
     MEANING,
     TENANT,
     WORDS,
     Native,
+    Payload,
     Point,
     Points,
     any_of,
@@ -28,16 +33,145 @@ from tamis.index.qdrant.points import (
     point_id,
     points_of,
     read_state,
+    record_id,
     skipped_id,
     stamps_of,
     stored_state,
     visible,
 )
-from tamis.model import FileState, Skipped, Stamps
+from tamis.model import Address, FileState, Skipped, Stamps
 from tamis.query.filters import Archived
 
 LINGER: Final = 60.0  # seconds that what is gone stays, for searches that began before
+STALE: Final = 20.0  # seconds without a beat
+_BEAT: Final = 5.0  # seconds between two beats
+_PAUSE: Final = 0.25  # seconds between two tries to take the lease
+FREE: Final[Payload] = {"owner": "", "holder": "", "host": "", "pid": 0, "beat": 0}
 _OF_MODEL: Final = ("model", "fingerprint", "dimension", "root", "archive")
+
+
+class Sightings:
+    """The last change of the owner's beat that was seen, remembered from one attempt to the next."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._last: Any = None
+        self._since = 0.0
+
+    def still_for(self, record: Payload) -> float:
+        """Seconds since the owner or its beat last changed, by our own clock."""
+        now = self.clock()
+        latest = (record["owner"], record["beat"])
+        if latest != self._last:
+            self._last = latest
+            self._since = now
+        return now - self._since
+
+
+class Lease:
+    """The right of one writer to change the record of a root.
+
+    The record names its owner, and the owner beats. Taking the lease, beating, committing and releasing
+    are each one change of the record under a condition on it, which the server applies as a whole. So of
+    two writers that try at once, one finds afterwards that it is not the owner. An owner without a beat
+    for `STALE` seconds by *our* clock is taken for dead: clocks of two machines are never compared.
+    """
+
+    def __init__(self, points: Points, address: Address, sightings: Sightings) -> None:
+        self._points = points
+        self._address = address
+        self._sightings = sightings
+        self._id = record_id(address.root)
+        self._owner = uuid.uuid4().hex
+        self._over = threading.Event()
+        self._fault: TamisError | None = None
+
+    def record(self) -> Payload:
+        (point,) = self._points.get([self._id])
+        return point.payload
+
+    def change(self, values: Payload) -> None:
+        """Change the record, or raise IndexLocked if the lease is lost."""
+        if self._fault is not None:
+            raise self._fault
+        self._points.change(self._if(owner=self._owner), values)
+        now = self.record()
+        if now["owner"] != self._owner:
+            raise IndexLocked(self._address, now["holder"] or "another indexer", 0)
+
+    @contextmanager
+    def held(self, timeout: float, waiting: Callable[[str], None]) -> Iterator[None]:
+        """Be the owner, with a beating heart, until the block ends."""
+        self._take(timeout, waiting)
+        heart = threading.Thread(target=self._beat, name="beat", daemon=True)
+        heart.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            heart.join(_BEAT)
+            self._points.change(self._if(owner=self._owner), dict(FREE))
+
+    def _take(self, timeout: float, waiting: Callable[[str], None]) -> None:
+        """Become the owner, or raise IndexLocked with the owner's name."""
+        root = self._address.root
+        if not self._points.get([self._id]):
+            new = {"kind": "root", TENANT: root, "generation": 0, "facts": {}}
+            counts = {"documents": 0, "chunkCount": 0}
+            self._points.put([Point(self._id, new | counts | FREE)], only_new=True)
+        host = platform.node()
+        mine = {
+            "owner": self._owner,
+            "holder": f"process {os.getpid()} on {host}",
+            "host": host,
+            "pid": os.getpid(),
+            "beat": 0,
+        }
+        clock = self._sightings.clock
+        began = clock()
+        is_told = False
+        while True:
+            now = self.record()
+            still = self._sightings.still_for(now)
+            if not now["owner"] or _is_dead(now) or still >= STALE:
+                unchanged = self._if(owner=now["owner"], beat=now["beat"])
+                self._points.change(unchanged, mine)
+                if self.record()["owner"] == self._owner:
+                    return
+                continue
+            if clock() - began >= timeout:
+                raise IndexLocked(self._address, now["holder"], timeout)
+            if not is_told:
+                waiting(now["holder"])
+                is_told = True
+            self._over.wait(_PAUSE)
+
+    def _beat(self) -> None:
+        beat = 0
+        while not self._over.wait(_BEAT):
+            beat += 1
+            try:
+                self._points.change(self._if(owner=self._owner), {"beat": beat})
+            except TamisError as error:
+                self._fault = error  # raised by the next commit
+                return
+
+    def _if(self, **expected: str | int) -> Native:
+        conditions = [equals(name, value) for name, value in expected.items()]
+        return {"must": [{"has_id": [self._id]}, *conditions]}
+
+
+def _is_dead(record: Payload) -> bool:
+    """Return True for a process of this machine that is gone; nothing is known of other machines."""
+    if record["host"] != platform.node() or record["pid"] == os.getpid():
+        return False
+    try:
+        os.kill(record["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 class QdrantWriter:
@@ -115,12 +249,12 @@ class QdrantWriter:
         points = points_of(self._root, born, batch, self._boosts, archive)
         self._points.put(list(points))
         self._facts["pending"] = pending
-        self._commit_batch()
+        self._commit()
 
     def remove(self, paths: Sequence[str]) -> None:
         if paths:
             self._bury(any_of("filePath", paths))
-            self._commit_batch()
+            self._commit()
 
     def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
         """Record new times of files with the same content. A document whose date moved is copied."""
@@ -153,7 +287,7 @@ class QdrantWriter:
             own = point_id(self._root, point.path, part, born)
             copies.append(replace(point, id=own, payload=payload))
         self._points.put(copies)
-        self._commit_batch()
+        self._commit()
 
     def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
         kept = [[item.path, item.reason, item.detail] for item in skipped]
@@ -191,12 +325,10 @@ class QdrantWriter:
             conditions = visible(self._root, self._generation, kind)
             self._points.change({"must": [*conditions, *which]}, gone)
 
-    def _commit_batch(self) -> None:
-        if not self._is_one_commit:
-            self._commit()
-
     def _commit(self) -> None:
-        """Make the next generation current, in one change."""
+        """Make the next generation current, in one change, unless the whole run is one commit."""
+        if self._is_one_commit:
+            return
         new = self._generation + 1
         chunks = visible(self._root, new, "chunk")
         with_text = {"key": "chunks", "range": {"gt": 0}}
