@@ -40,10 +40,9 @@ from tamis.configuration import DEFAULT_MODEL
 from tamis.errors import BadJudgedSet, TamisError, UsageError
 from tamis.index.plan import make_plan
 from tamis.ingest.read import Source, read
-from tamis.measure.evaluate import Way
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import MAIN, scores
-from tamis.measure.study import plan
+from tamis.measure.study import Way, plan
 from tamis.models.embedders import Embedder, load_embedder
 from tamis.text.languages import CODE_LANGUAGE, extension
 

@@ -23,9 +23,8 @@ from tamis.configuration import DEFAULT_MODEL
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
 from tamis.index.plan import recipe
-from tamis.measure.evaluate import Way
 from tamis.measure.judged import JudgedSet, open_judged
-from tamis.measure.study import plan
+from tamis.measure.study import Way, plan
 from tamis.request import LONGEST_QUERY, query_text
 
 SEED = 1

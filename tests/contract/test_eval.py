@@ -13,13 +13,20 @@ from support.corpora import SHARED, write_files, write_judged
 from tamis.cli.main import main
 from tamis.configuration import load
 from tamis.errors import BadJudgedSet, BadSetting, UsageError
-from tamis.measure.evaluate import Way, ablations, evaluate, parse_way
-from tamis.measure.metrics import METRICS
-from tamis.measure.study import plan, read_saved, study
+from tamis.measure.study import (
+    Plan,
+    Way,
+    ablations,
+    parse_way,
+    plan,
+    read_saved,
+    study,
+)
 from tamis.progress import Silent
 from tamis.search.question import STAGE_NAMES
 from tamis.weights import Weights
 
+METRICS = ["ndcg@5", "ndcg@10", "mrr@10", "recall@10"]
 DOCUMENTS = [
     {
         "_id": "apple",
@@ -280,7 +287,7 @@ def test_the_contract_of_the_json(run):
     ]  # fmt: skip
     for one in told["results"]:
         assert set(one) == RESULT
-        assert list(one["metrics"]) == list(METRICS)
+        assert list(one["metrics"]) == METRICS
         assert set(one["latency_ms"]) == {
             "total",
             "filter",
@@ -446,15 +453,9 @@ def test_embedding_is_not_repeated(tmp_path):
     given = write_judged(tmp_path / "garden", DOCUMENTS, QUESTIONS, JUDGEMENTS)
 
     def segments(*ways: str) -> dict[Path, int]:
-        list(
-            evaluate(
-                [(given, None)],
-                [parse_way(way) for way in ways],
-                tmp_path / "work",
-                Silent(),
-                model="hashing",
-            )
-        )
+        asked = tuple(map(parse_way, ways))
+        planned = Plan(((given, None),), asked, model="hashing")
+        study(planned, tmp_path / "work", Silent())
         return {
             file: file.stat().st_mtime_ns
             for file in tmp_path.glob("work/*/index-*/segments/*/*")
@@ -628,9 +629,10 @@ def test_an_unknown_model(run):
 
 def test_wrong_settings_come_to_light_before_anything_is_written(tmp_path):
     given = write_judged(tmp_path / "garden", DOCUMENTS, QUESTIONS, JUDGEMENTS)
-    ways = [Way("a"), Way("b", {"search.max_hops": 9})]
+    ways = (Way("a"), Way("b", {"search.max_hops": 9}))
+    planned = Plan(((given, None),), ways, model="none")
     with pytest.raises(BadSetting):
-        list(evaluate([(given, None)], ways, tmp_path / "work", Silent(), model="none"))
+        study(planned, tmp_path / "work", Silent())
     assert not (tmp_path / "work").exists()
 
 

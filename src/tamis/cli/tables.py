@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tamis.measure.evaluate import Measured, Outcome
-from tamis.measure.metrics import MAIN, METRICS, Difference
+from tamis.measure.metrics import MAIN, Difference
 from tamis.measure.study import (
     ALL_SETS,
     Compared,
+    Measured,
+    Outcome,
     Study,
     grouped,
     latencies,
@@ -65,7 +66,7 @@ def _figures(measured: Sequence[Measured]) -> Iterator[str]:
 
 
 def _metrics(values: dict[str, float]) -> list[str]:
-    return [f"{values[name]:.3f}" if values else "" for name in METRICS]
+    return [f"{values[name]:.3f}" if values else "" for name in _TITLES]
 
 
 def _groups(title: str, measured: Sequence[Measured]) -> Iterator[str]:

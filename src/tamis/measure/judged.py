@@ -20,8 +20,9 @@ import shutil
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ _RESERVED: Final = frozenset(
     {"", ".", "..", ".git", ".svn", ".hg", ".jj", ".bzr", ".tamis"}
 )
 
+_hasher: Final = partial(hashlib.blake2b, digest_size=8)
 
 Names = Mapping[str, str]
 Record = Mapping[str, Any]
@@ -72,28 +74,6 @@ class JudgedSet:
     missing: int = 0  # judgements of missing documents
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The parts of a set. A packed corpus becomes a tree."""
-
-    name: str
-    queries: Path
-    judgements: Path
-    packed: Path | None
-    tree: Path = Path()
-
-    @property
-    def corpus_name(self) -> str:
-        """Return a name for the corpus in a working folder, different for each corpus."""
-        if self.packed is None:
-            return f"{_cleaned(self.tree.name)}-{_digest(os.fsencode(self.tree))}"
-        with self.packed.open("rb") as content:
-            digest = hashlib.file_digest(
-                content, lambda: hashlib.blake2b(digest_size=8)
-            )
-        return f"{_cleaned(self.packed.parent.name)}-{digest.hexdigest()}"
-
-
 def open_judged(
     given: Path, work: Path, tree: Path | None = None, most: int = 0
 ) -> tuple[JudgedSet, Path]:
@@ -102,17 +82,37 @@ def open_judged(
     The second value is the folder for everything made from this corpus. `tree` is the corpus of a
     set that has none; of more than `most` questions (0: all) a spread is taken.
     """
-    source = _find(given, tree)
-    place = work / source.corpus_name
-    names: dict[str, str] = {}
-    if source.packed is not None:
-        names = file_names(_entries(source.packed))
-        root = _written(source.packed, place / f"files-{_LAYOUT}", names)
-        source = replace(source, tree=root)
-    return _judged(source, names, most), place
+    queries, name = _find(given)
+    folder = queries.parent
+    places = [above / name for above in (folder, folder.parent) for name in _PACKED]
+    packed = next(filter(Path.is_file, places), None)
+    names: dict[str, str] | None = None
+    if packed is None:
+        root = tree or folder / _TREE
+        if not root.is_dir():
+            what = f"{tree} is not a folder" if tree else f"{folder} has no corpus"
+            hint = "--corpus names the folder that the judged paths are in"
+            raise BadJudgedSet(what, hint=hint)
+        root = root.resolve()
+        place = work / f"{_cleaned(root.name)}-{_digest(os.fsencode(root))}"
+    else:
+        corpus = packed.parent.name
+        if packed.parent != folder:
+            name = f"{corpus}/{name}"
+        with packed.open("rb") as content:
+            digest = hashlib.file_digest(content, _hasher).hexdigest()
+        place = work / f"{_cleaned(corpus)}-{digest}"
+        documents = []
+        for _, key, record in _records(packed, "document"):
+            path = record.get("path")
+            documents.append((key, path if isinstance(path, str) else ""))
+        names = file_names(documents)
+        root = _written(packed, place / f"files-{_LAYOUT}", names)
+    return _judged(queries, name, root, names, most), place
 
 
-def _find(given: Path, tree: Path | None) -> _Source:
+def _find(given: Path) -> tuple[Path, str]:
+    """Return the file of questions and the name of a set."""
     given = Path(os.path.abspath(given))
     if not given.exists():
         raise BadJudgedSet(
@@ -121,49 +121,46 @@ def _find(given: Path, tree: Path | None) -> _Source:
         )
     queries = given / _QUERIES if given.is_dir() else given
     folder = queries.parent
-    judgements = folder / _JUDGEMENTS
-    for needed in (queries, judgements):
+    for needed in (queries, folder / _JUDGEMENTS):
         if not needed.is_file():
             raise BadJudgedSet(
                 f"{folder} has no {needed.name}",
                 hint=f"a judged set has {_QUERIES}, {_JUDGEMENTS} and a corpus",
             )
-    name = folder.name if queries.name == _QUERIES else f"{folder.name}/{queries.stem}"
-    for above in (folder, folder.parent):
-        for packed in _PACKED:
-            if (above / packed).is_file():
-                if above != folder:
-                    name = f"{above.name}/{name}"
-                return _Source(name, queries, judgements, above / packed)
-    found = tree or folder / _TREE
-    if not found.is_dir():
-        what = f"{tree} is not a folder" if tree else f"{folder} has no corpus"
-        raise BadJudgedSet(
-            what, hint="--corpus names the folder that the judged paths are in"
-        )
-    return _Source(name, queries, judgements, None, found.resolve())
+    if queries.name == _QUERIES:
+        return queries, folder.name
+    return queries, f"{folder.name}/{queries.stem}"
 
 
 # --- questions and judgements ---------------------------------------------------------------
 
 
-def _judged(source: _Source, names: Names, most: int) -> JudgedSet:
+def _judged(
+    queries: Path, name: str, root: Path, names: Names | None, most: int
+) -> JudgedSet:
     """Return the questions that have a relevant document, and counts of the others."""
-    judgements = _judgements(source.judgements)
+    judgements = _judgements(queries.with_name(_JUDGEMENTS))
     kept: list[Asked] = []
-    unjudged = orphaned = missing = 0
-    for asked in _asked(source.queries):
-        grades = judgements.get(asked.id, {})
+    unjudged = 0
+    orphaned = 0
+    missing = 0
+    for line, key, record in _records(queries, "question"):
+        text = _text(record, "text", queries, line)
+        grades = judgements.get(key, {})
         there = {}
-        for key, grade in grades.items():
-            is_there = key in names
-            if source.packed is None:
-                is_there = _is_safe(key) and (source.tree / key).is_file()
+        for document, grade in grades.items():
+            if names is None:
+                is_there = _is_safe(document) and (root / document).is_file()
+            else:
+                is_there = document in names
             if is_there:
-                there[key] = grade
+                there[document] = grade
         missing += len(grades) - len(there)
         if any(grade > 0 for grade in there.values()):
-            kept.append(replace(asked, grades=there))
+            labels = [str(record[label]) for label in _LABELS if record.get(label)]
+            label = labels[0] if labels else ""
+            narrowed = str(record.get("filter") or "")
+            kept.append(Asked(key, text, there, label, narrowed))
         elif any(grade > 0 for grade in grades.values()):
             orphaned += 1
         else:
@@ -171,18 +168,8 @@ def _judged(source: _Source, names: Names, most: int) -> JudgedSet:
     if 0 < most < len(kept):
         # From all over the set: sets are often sorted by topic.
         kept = [kept[at * len(kept) // most] for at in range(most)]
-    ids = {path: key for key, path in names.items()}
-    return JudgedSet(
-        source.name, source.tree, ids, tuple(kept), unjudged, orphaned, missing
-    )
-
-
-def _asked(file: Path) -> Iterator[Asked]:
-    for line, key, record in _records(file, "question"):
-        text = _text(record, "text", file, line)
-        labels = [str(record[name]) for name in _LABELS if record.get(name)]
-        narrowed = str(record.get("filter") or "")
-        yield Asked(key, text, {}, labels[0] if labels else "", narrowed)
+    ids = {path: key for key, path in (names or {}).items()}
+    return JudgedSet(name, root, ids, tuple(kept), unjudged, orphaned, missing)
 
 
 def _judgements(file: Path) -> dict[str, dict[str, int]]:
@@ -229,20 +216,17 @@ def file_names(documents: Sequence[tuple[str, str]]) -> dict[str, str]:
             names[key] = path
             taken.add(path.casefold())
     for key, _ in documents:
-        if key not in names:
-            names[key] = _named_after(key, taken)
-            taken.add(names[key].casefold())
+        if key in names:
+            continue
+        name = f"{key}.md"
+        if _cleaned(name) != name or name.casefold() in taken:
+            digest = _digest(key.encode("utf-8", "replace"))
+            name = f"{_cleaned(key)}-{digest}.md"
+        while name.casefold() in taken:  # somebody has guessed it
+            name = f"_{name}"
+        names[key] = name
+        taken.add(name.casefold())
     return names
-
-
-def _named_after(key: str, taken: Set[str]) -> str:
-    plain = f"{key}.md"
-    if _cleaned(plain) == plain and plain.casefold() not in taken:
-        return plain
-    name = f"{_cleaned(key)}-{_digest(key.encode('utf-8', 'replace'))}.md"
-    while name.casefold() in taken:  # somebody has guessed it
-        name = f"_{name}"
-    return name
 
 
 def _is_safe(path: str) -> bool:
@@ -264,16 +248,7 @@ def _cleaned(name: str) -> str:
 
 
 def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
-
-
-def _entries(file: Path) -> list[tuple[str, str]]:
-    """Return ids and paths. Texts are read again when they are written, one at a time."""
-    entries = []
-    for _, key, record in _records(file, "document"):
-        path = record.get("path")
-        entries.append((key, path if isinstance(path, str) else ""))
-    return entries
+    return _hasher(content).hexdigest()
 
 
 def _written(packed: Path, target: Path, names: Names) -> Path:

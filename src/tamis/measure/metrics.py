@@ -6,9 +6,8 @@ relevant document every metric is 0: leave such questions out of a mean.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,8 +21,7 @@ _EQUAL: Final = 1e-9  # smaller differences come from the order of additions
 
 Ranking = Sequence[str]
 Grades = Mapping[str, int]
-Metric = Callable[[Ranking, Grades], float]
-Scores = Mapping[str, float]  # by question
+Scores = Mapping[str, float]  # by metric, or by question
 
 
 def ndcg(ranked: Ranking, grades: Grades, k: int) -> float:
@@ -41,7 +39,7 @@ def ndcg(ranked: Ranking, grades: Grades, k: int) -> float:
 
 def _discounted(gains: Sequence[int]) -> float:
     return sum(
-        max(gain, 0) / math.log2(place + 1) for place, gain in enumerate(gains, start=1)
+        max(gain, 0) / math.log2(place) for place, gain in enumerate(gains, start=2)
     )
 
 
@@ -61,19 +59,18 @@ def recall(ranked: Ranking, grades: Grades, k: int) -> float:
     return len(relevant & set(ranked[:k])) / len(relevant)
 
 
-METRICS: Final[Mapping[str, Metric]] = {
-    "ndcg@5": partial(ndcg, k=5),
-    "ndcg@10": partial(ndcg, k=10),
-    "mrr@10": partial(reciprocal_rank, k=10),
-    "recall@10": partial(recall, k=10),
-}
 DEPTH: Final = 10  # documents that the metrics look at
 MAIN: Final = "ndcg@10"  # the metric that is compared and drawn
 
 
 def scores(ranked: Ranking, grades: Grades) -> dict[str, float]:
     """Return every metric of one ranking."""
-    return {name: metric(ranked, grades) for name, metric in METRICS.items()}
+    return {
+        "ndcg@5": ndcg(ranked, grades, 5),
+        MAIN: ndcg(ranked, grades, DEPTH),
+        "mrr@10": reciprocal_rank(ranked, grades, DEPTH),
+        "recall@10": recall(ranked, grades, DEPTH),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import UsageError, storage_faults
-from tamis.measure.evaluate import Measured
 from tamis.measure.metrics import MAIN
-from tamis.measure.study import ALL_SETS, Compared, Study, means, ways_of
+from tamis.measure.study import ALL_SETS, Compared, Measured, Study, means, ways_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMATS: Final = (".svg", ".png")
-_WIDTH, _ROW, _MARGIN = 8.0, 0.32, 1.4  # inches
+# Inches.
+_WIDTH: Final = 8.0
+_ROW: Final = 0.32
+_MARGIN: Final = 1.4
 
 
 def check_plot(file: Path) -> None:
@@ -40,12 +42,15 @@ def check_plot(file: Path) -> None:
 
 
 def draw(done: Study, file: Path) -> None:
-    """Draw what the study found."""
-    check_plot(file)
+    """Draw the results of a study into a file that `check_plot` allowed."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    rows = _rows(done)
+    rows = [(row.set, row) for row in done.comparisons]
+    if not rows:
+        # Ablations, for all sets together.
+        rows = [(row.second, row) for row in done.ablations]
+        rows = [each for each in rows if each[1].set == ALL_SETS] or rows
     height = _MARGIN + _ROW * max(3, len(rows) or len(done.measured))
     with matplotlib.rc_context({"svg.hashsalt": "tamis", "svg.fonttype": "none"}):
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
@@ -62,15 +67,6 @@ def draw(done: Study, file: Path) -> None:
             figure.savefig(file, metadata=metadata)
 
 
-def _rows(done: Study) -> list[tuple[str, Compared]]:
-    """Return the differences to draw, with their names; ablations for all sets together."""
-    if done.comparisons:
-        return [(row.set, row) for row in done.comparisons]
-    rows = [(row.second, row) for row in done.ablations]
-    total = [each for each in rows if each[1].set == ALL_SETS]
-    return total or rows
-
-
 def _differences(axes: "Axes", rows: Sequence[tuple[str, Compared]]) -> None:
     """Draw a point and its interval for each row, beside the line of no difference."""
     axes.axvline(0.0, color="0.6", linewidth=1)
@@ -79,9 +75,11 @@ def _differences(axes: "Axes", rows: Sequence[tuple[str, Compared]]) -> None:
         colour = "0.35"
         if one.is_clear:
             colour = "tab:green" if one.mean > 0 else "tab:red"
-        axes.plot([one.low, one.high], [place, place], color=colour, linewidth=2)
+        ends = [one.low, one.high]
+        axes.plot(ends, [place, place], color=colour, linewidth=2)
         axes.plot([one.mean], [place], marker="o", color=colour)
-    axes.set_yticks(range(len(rows)), [_label(name) for name, _ in rows])
+    names = [_label(name) for name, _ in rows]
+    axes.set_yticks(range(len(rows)), names)
     against = rows[0][1]
     what = f"against {against.first}"
     if len({row.second for _, row in rows}) == 1:
@@ -96,7 +94,8 @@ def _figures(axes: "Axes", measured: Sequence[Measured]) -> None:
         places = [at for at, one in enumerate(measured) if one.way == way]
         lengths = [means(measured[at].outcomes).get(MAIN, 0.0) for at in places]
         axes.barh(places, lengths, label=_label(way), height=0.8)
-    axes.set_yticks(range(len(measured)), [_label(one.judged.name) for one in measured])
+    names = [_label(one.judged.name) for one in measured]
+    axes.set_yticks(range(len(measured)), names)
     axes.set_xlim(0, 1)
     axes.set_xlabel(MAIN)
     if len(ways) > 1:
