@@ -53,10 +53,10 @@ from tamis.models.embedders import load_embedder
 from tamis.models.rerankers import load_reranker
 from tamis.progress import Silent
 from tamis.query.filters import Under
-from tamis.search.calibrate import Logistic
 from tamis.search.extras.rerank import rerank
 from tamis.search.pipeline import search
 from tamis.search.question import STAGE_NAMES, Lookups, Models, Question
+from tamis.search.scores import Logistic
 from tamis.settings import PRESETS, SearchSettings, Settings
 from tamis.weights import Weights
 

@@ -40,11 +40,16 @@ from tamis.query import filters
 from tamis.query.filters import EVERYTHING, Filter
 from tamis.query.language import atom, parse_query
 from tamis.request import SearchRequest, query_text, with_arguments_of
-from tamis.search.boosts import archive_factor
-from tamis.search.calibrate import Logistic
 from tamis.search.pipeline import search
-from tamis.search.question import Models, Question
-from tamis.search.understand import applied, filter_of, hides_archived, names_for
+from tamis.search.question import (
+    Models,
+    Question,
+    applied,
+    filter_of,
+    hides_archived,
+    names_for,
+)
+from tamis.search.scores import Logistic, archive_factor
 from tamis.settings import Settings
 
 if TYPE_CHECKING:

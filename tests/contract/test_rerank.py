@@ -19,11 +19,11 @@ from tamis.corpus import Corpus
 from tamis.errors import ModelFault, UsageError
 from tamis.model import Candidate, Evidence, Passage
 from tamis.models.rerankers import OVERLAP, WINDOW, CrossEncoder
-from tamis.search.calibrate import logistic
+from tamis.search.extras.rerank import CURVE
 from tamis.search.extras.rerank import rerank as rerank_stage
+from tamis.search.pipeline import Clock as SearchClock
+from tamis.search.pipeline import run_stages
 from tamis.search.question import Question
-from tamis.search.stages import Clock as SearchClock
-from tamis.search.stages import run_stages
 from tamis.settings import SearchSettings
 from tamis.text.words import text_hash
 from tamis.weights import Weights
@@ -223,10 +223,10 @@ def test_invariants_of_the_stage(fused, scores, most):
 @pytest.mark.parametrize("score", [-1e308, -50.0, -3.0, -1e-9, 0.0, 0.5, 30.0, 1e308])
 def test_the_logistic_curve(score):
     """Against the other way to write it, tanh."""
-    assert logistic(score) == pytest.approx(
+    assert CURVE(score) == pytest.approx(
         (1 + math.tanh(score / 2)) / 2, rel=1e-12, abs=1e-12
     )
-    assert logistic(score) + logistic(-score) == pytest.approx(1.0)
+    assert CURVE(score) + CURVE(-score) == pytest.approx(1.0)
 
 
 def test_asking_for_it_without_a_model_is_a_fault():

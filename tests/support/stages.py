@@ -5,23 +5,24 @@ from typing import Any
 
 import numpy as np
 
+from tamis.index.protocol import Positions
 from tamis.model import Candidate
+from tamis.search.pipeline import Stage
 from tamis.search.question import Lookups, Models, Question, Vector
-from tamis.search.stages import Stage
 from tamis.weights import Weights
 
 
-def no_vectors(candidates: Sequence[Candidate]) -> Vector:
-    return np.zeros((len(candidates), 0), np.float32)
+def no_vectors(positions: Positions) -> Vector:
+    return np.zeros((len(positions), 0), np.float32)
 
 
 def lookups(
-    vectors: Callable[[Sequence[Candidate]], Vector] = no_vectors,
-    coverage: Callable[[Sequence[Candidate]], Sequence[float]] | None = None,
+    vectors: Callable[[Positions], Vector] = no_vectors,
+    coverage: Callable[[Positions], Sequence[float]] | None = None,
     **models: Any,
 ) -> Lookups:
     """No vectors, and all words of the question in every candidate, unless said otherwise."""
-    whole = coverage or (lambda candidates: [1.0] * len(candidates))
+    whole = coverage or (lambda positions: [1.0] * len(positions))
     return Lookups(vectors, whole, Models(**models))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from support.stages import staged
 from tamis.model import Candidate, Passage
-from tamis.search.boosts import aside, file_name, is_test_or_vendored
+from tamis.search.scores import aside, file_name, is_test_or_vendored
 
 
 def candidate(path: str, chunk_type: str = "definitions") -> Candidate:

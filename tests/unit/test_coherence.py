@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.stages import staged
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boosts import coherence, saturation
+from tamis.search.scores import coherence, saturation
 from tamis.text.words import text_hash
 
 ANY = settings(deadline=None, derandomize=True)

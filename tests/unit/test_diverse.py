@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from support.stages import lookups
 from tamis.model import Candidate, Passage
 from tamis.search.extras.diversity import mmr, mmr_order, nearest_kept
+from tamis.search.pipeline import Clock, run_stages
 from tamis.search.question import Question
-from tamis.search.stages import Clock, run_stages
 from tamis.settings import SearchSettings
 from tamis.text.words import text_hash
 

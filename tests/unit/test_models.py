@@ -15,7 +15,7 @@ from tamis.errors import BadSetting, ModelFault
 from tamis.models import encoder, granite
 from tamis.models.embedders import Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
-from tamis.search.calibrate import Logistic
+from tamis.search.scores import Logistic
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

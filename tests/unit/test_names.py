@@ -6,8 +6,8 @@ import pytest
 
 from support.stages import staged
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boosts import Names, named, trust_in_code
 from tamis.search.fuse import Trust
+from tamis.search.scores import Names, named, trust_in_code
 
 USUAL = Trust(adaptive=True, lanes={"code": 0.6})
 

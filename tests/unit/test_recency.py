@@ -14,9 +14,8 @@ from tamis.search.extras.recency import (
     code_tier,
     docs_tier,
 )
+from tamis.search.pipeline import Clock, largest_boost, run_stages
 from tamis.search.question import Question
-from tamis.search.retrieve import largest_boost
-from tamis.search.stages import Clock, run_stages
 from tamis.settings import SearchSettings
 from tamis.weights import Weights
 

@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 
 from support.stages import lookups, staged
 from tamis.model import Candidate, Evidence, Passage
-from tamis.search.boosts import archive, archive_factor
 from tamis.search.dedup import per_document, same_text, threshold
 from tamis.search.fuse import Trust, fuse, standings, trust_in_words
-from tamis.search.pipeline import lane_weights
+from tamis.search.pipeline import (
+    Clock,
+    first_depth,
+    lane_weights,
+    largest_boost,
+    run_stages,
+)
 from tamis.search.question import STAGE_NAMES, Question
-from tamis.search.retrieve import first_depth, largest_boost
-from tamis.search.stages import Clock, run_stages
+from tamis.search.scores import archive, archive_factor
 from tamis.settings import ArchiveSettings, SearchSettings
 from tamis.text.words import text_hash
 from tamis.weights import Weights
@@ -574,9 +578,6 @@ def assert_nothing_is_counted_twice(fused, results):
 
 
 VECTORS = {"x": (1.0, 0.0), "y": (0.9, 0.4), "z": (0.0, 0.0)}
-by_letters = lookups(
-    lambda rows: np.array([VECTORS[each.passage.content] for each in rows], np.float32)
-)
 
 
 @pytest.mark.rows("R002-186..188")
@@ -592,6 +593,9 @@ def test_invariants(meaning, words, question):
         ]
         for lane, rows in (("meaning", meaning), ("words", words))
     }
+    by_letters = lookups(
+        lambda positions: np.array([VECTORS[texts[at]] for at in positions], np.float32)
+    )
     fused = fuse(rankings, BOTH, 60)
     clock = Clock()
     trace = run_stages(fused, question, by_letters, clock)

@@ -33,7 +33,7 @@ from tamis.query import filters
 from tamis.query.filters import EVERYTHING, DocumentIs, Filter
 from tamis.query.language import atom, parse_query
 from tamis.request import SearchRequest
-from tamis.search.understand import filter_of
+from tamis.search.question import filter_of
 from tamis.text.languages import MARKDOWN, PROSE, extension, language_of
 from tamis.text.linking import Directory, document_target, named
 

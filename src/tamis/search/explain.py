@@ -9,10 +9,8 @@ from typing import Final
 from tamis.index.protocol import Snapshot
 from tamis.model import Plain, WhyNot
 from tamis.query.filters import And, Archived, DocumentIs, Filter, Not, all_of
-from tamis.search.pipeline import inquire
+from tamis.search.pipeline import Clock, gather, inquire, run_stages
 from tamis.search.question import Candidates, Inquiry, Models, Question
-from tamis.search.retrieve import gather
-from tamis.search.stages import Clock, run_stages
 from tamis.text.words import words
 
 _DEEPEST: Final = 5_000  # candidates looked through: below, "ranked lower" is enough

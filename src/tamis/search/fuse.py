@@ -15,8 +15,10 @@ it says what it is about. docs/ranking.md has what each of these gains over rank
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Final, Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
@@ -72,17 +74,13 @@ class Trust:
             # A link counts as far as the score that it passed on.
             return [trust * min(score, 1.0) for score in scores]
         near = self.near if lane == "meaning" else 1.0
-        standing = standings(lane, scores) if self.by_score else [1.0] * len(scores)
-        return [
-            trust * each * (near if score > _NEAR else 1.0)
-            for each, score in zip(standing, scores, strict=True)
-        ]
-
-    def of_place(self, lane: Lane, passage: Passage) -> float:
-        """Return the factor for a passage's place. Code has none: it begins with its imports."""
-        if lane != "meaning" or passage.position in self.openings or passage.is_code:
-            return 1.0
-        return self.inner
+        trusts = [trust] * len(scores)
+        if self.by_score:
+            trusts = [trust * each for each in standings(lane, scores)]
+        for at, score in enumerate(scores):
+            if score > _NEAR:
+                trusts[at] *= near
+        return trusts
 
 
 RANKS_ALONE: Final = Trust()
@@ -104,32 +102,34 @@ def fuse(
     their number.
     """
     passages: dict[Position, Passage] = {}
-    found: dict[Position, list[Evidence]] = {}
+    found: defaultdict[Position, list[tuple[float, Evidence]]] = defaultdict(list)
     for lane, ranking in rankings.items():
         trusts = trust.of_hits(lane, [score for _, score in ranking])
-        hits = enumerate(zip(ranking, trusts, strict=True), start=1)
-        for rank, ((passage, score), trusted) in hits:
+        for at, (passage, score) in enumerate(ranking):
             position = passage.position
             passages[position] = passage
-            counts = trusted * trust.of_place(lane, passage)
-            evidence = Evidence(lane, rank, score, counts)
-            found.setdefault(position, []).append(evidence)
-
-    def added(evidence: Evidence) -> float:
-        return weights[evidence.lane] * evidence.confidence / (k + evidence.rank)
-
+            rank = at + 1
+            trusted = trusts[at]
+            # Code has no opening: a file begins with its imports.
+            if lane == "meaning" and not passage.is_code:
+                trusted *= 1.0 if position in trust.openings else trust.inner
+            evidence = Evidence(lane, rank, score, trusted)
+            added = weights[lane] * trusted / (k + rank)
+            found[position].append((added, evidence))
     # The code lane comes on top: a name that is found elsewhere makes no passage less trustworthy.
-    others = [lane for lane in rankings if lane != "code"]
-    most = sum(
-        weights[lane] * trust.lanes.get(lane, 1.0) for lane in others or rankings
-    ) / (k + 1)
+    others: list[Lane] = [lane for lane in rankings if lane != "code"]
+    counting = others or list(rankings)
+    most = sum(weights[lane] * trust.lanes.get(lane, 1.0) for lane in counting)
+    most /= k + 1
     fused = []
-    for position, all_evidence in found.items():
-        near = [each for each in all_evidence if each.rank <= reach]
-        counted = tuple(near or [max(all_evidence, key=added)])
-        raw = sum(map(added, counted))
+    for position, hits in found.items():
+        counted = [hit for hit in hits if hit[1].rank <= reach]
+        if not counted:
+            counted = [max(hits, key=itemgetter(0))]
+        raw = sum(added for added, _ in counted)
         share = raw / most if most else 0.0
-        fused.append(Candidate(passages[position], raw, share, counted))
+        reasons = tuple(evidence for _, evidence in counted)
+        fused.append(Candidate(passages[position], raw, share, reasons))
     return best_first(fused)
 
 

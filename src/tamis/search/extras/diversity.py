@@ -4,8 +4,8 @@ A cosine that decides is a sum over two vectors alone, in float64, never a part 
 whose last bits could depend on the rows beside it: a filter must not tip the scales.
 """
 
+import math
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -27,8 +27,9 @@ def same_meaning(
     """Keep the best of candidates whose vectors are near each other."""
     if not candidates:
         return candidates
+    vectors = lookups.vectors([each.passage.position for each in candidates])
     threshold = question.settings.dedup_similarity_threshold
-    return collapsed(candidates, nearest_kept(lookups.vectors(candidates), threshold))
+    return collapsed(candidates, nearest_kept(vectors, threshold))
 
 
 def nearest_kept(vectors: Vector, threshold: float) -> list[int]:
@@ -67,13 +68,18 @@ def mmr(candidates: Candidates, question: Question, lookups: Lookups) -> Candida
         return candidates
     first = candidates[: max(_LEAST_DIVERSIFIED, 4 * question.limit)]
     scores = [each.raw_score for each in first]
-    order = mmr_order(scores, lookups.vectors(first), question.settings.mmr_lambda)
-    moved = [*(candidates[at] for at in order), *candidates[len(first) :]]
-    falling = accumulate((each.score for each in moved), min)
-    return [
-        each if each.score == score else each.scored(score)
-        for each, score in zip(moved, falling, strict=True)
-    ]
+    vectors = lookups.vectors([each.passage.position for each in first])
+    order = mmr_order(scores, vectors, question.settings.mmr_lambda)
+    order.extend(range(len(first), len(candidates)))
+    moved = []
+    least = math.inf
+    for at in order:
+        candidate = candidates[at]
+        if candidate.score > least:
+            candidate = candidate.scored(least)
+        least = candidate.score
+        moved.append(candidate)
+    return moved
 
 
 def mmr_order(scores: Sequence[float], vectors: Vector, weight: float) -> list[int]:

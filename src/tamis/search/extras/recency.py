@@ -8,8 +8,8 @@ gets the same scores from one moment to the next.
 import math
 from typing import Final
 
-from tamis.search.boosts import boosted
 from tamis.search.question import Candidates, Lookups, Question
+from tamis.search.scores import boosted
 from tamis.settings import SearchSettings
 
 _DAY: Final = 86_400.0

@@ -7,11 +7,14 @@ of those before it, so that scores never rise down the list. `raw_score` stays t
 
 import math
 from dataclasses import replace
+from typing import Final
 
 from tamis.errors import UsageError
 from tamis.model import embedding_text
-from tamis.search.calibrate import logistic
 from tamis.search.question import Candidates, Lookups, Question
+from tamis.search.scores import Logistic
+
+CURVE: Final = Logistic(0.0, 1.0)
 
 
 def rerank(candidates: Candidates, question: Question, lookups: Lookups) -> Candidates:
@@ -28,16 +31,17 @@ def rerank(candidates: Candidates, question: Question, lookups: Lookups) -> Cand
     # A single score among several candidates orders nothing.
     if len(scores) < min(2, len(texts)):
         scores = ()
-    # What is not a number is worse than every number.
-    numbers = [-math.inf if math.isnan(score) else float(score) for score in scores]
-    pairs = list(zip(head, numbers, strict=False))
-    pairs.sort(key=lambda pair: -pair[1])
-    ranked = [
-        replace(each, score=logistic(score), score_source="rerank")
-        for each, score in pairs
-    ]
-    least = ranked[-1].score if ranked else math.inf
+    ranked = []
+    for each, given in zip(head, scores, strict=False):
+        # What is not a number is worse than every number.
+        score = -math.inf if math.isnan(given) else float(given)
+        ranked.append((score, each))
+    ranked.sort(key=lambda pair: -pair[0])
+    least = math.inf
+    reordered = []
+    for score, each in ranked:
+        least = CURVE(score)
+        reordered.append(replace(each, score=least, score_source="rerank"))
     for each in candidates[len(ranked) :]:
-        score = min(each.score, least)
-        ranked.append(replace(each, score=score))
-    return ranked
+        reordered.append(replace(each, score=min(each.score, least)))
+    return reordered

@@ -1,9 +1,26 @@
-"""Stages that change scores: each multiplies, records its factor in the candidate, and sorts again."""
+"""Stages that change scores.
 
+A boost multiplies, records its factor in the candidate, and sorts again. Calibration then makes scores
+that mean something by themselves, whatever the lanes, their weights and k. Ranks cannot say if anything
+was found: something is always first. Each lane's own evidence can, on an absolute scale: the cosine
+between question and passage, and the share of the question's words, by their rarity, that the passage
+has. Either gives grounds through a logistic curve, and so does either alone:
+
+    grounds = 1 - (1 - related(cosine)) · (1 - covered(coverage))
+
+Scores may not rise down the list, so a passage has the best grounds at or below it (of those within
+reach of some lane). Its score is that, times (1 + share) / 2, where the share is its fused score over
+the highest that the lanes could have given. The cosines of unrelated texts depend on the model, which
+therefore brings its own curve (docs/ranking.md).
+"""
+
+import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from typing import Final, Self
 
 from tamis.model import Candidate, Facts, Lane, Passage
@@ -78,7 +95,8 @@ class Names:
 
     def documents(self, passages: Iterable[Passage]) -> int:
         """Count the documents of the passages that fit."""
-        return len({passage.path for passage in passages if self.fit(passage)})
+        paths = {passage.path for passage in passages if self.fit(passage)}
+        return len(paths)
 
 
 def _ends(name: str, joint: str) -> Iterator[str]:
@@ -130,16 +148,16 @@ def named(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
 def file_name(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
     """Raise code in a file whose whole name is in the question. A document's name is its title."""
     asked = frozenset(words(question.text))
-
-    def factor(passage: Passage) -> float:
+    factors = []
+    for candidate in candidates:
+        passage = candidate.passage
+        factor = 1.0
         stem = passage.path.rpartition("/")[2].split(".")[0]
-        if not passage.is_code or stem.lower() in _GENERIC_NAMES:
-            return 1.0
-        parts = words(" ".join(_NAME_PARTS.findall(stem)))
-        is_asked = parts and asked.issuperset(parts)
-        return question.weights.path_boost if is_asked else 1.0
-
-    factors = [factor(each.passage) for each in candidates]
+        if passage.is_code and stem.lower() not in _GENERIC_NAMES:
+            parts = words(" ".join(_NAME_PARTS.findall(stem)))
+            if parts and asked.issuperset(parts):
+                factor = question.weights.path_boost
+        factors.append(factor)
     return boosted(candidates, "file name", factors)
 
 
@@ -148,11 +166,11 @@ def aside(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
     if not _TEST_WORDS.isdisjoint(words(question.text)):
         return candidates
 
-    def factor(passage: Passage) -> float:
+    factors = []
+    for candidate in candidates:
+        passage = candidate.passage
         is_lower = passage.is_code and is_test_or_vendored(passage.path)
-        return question.weights.test_code_penalty if is_lower else 1.0
-
-    factors = [factor(each.passage) for each in candidates]
+        factors.append(question.weights.test_code_penalty if is_lower else 1.0)
     return boosted(candidates, "aside", factors)
 
 
@@ -169,16 +187,19 @@ def coherence(candidates: Candidates, question: Question, _: Lookups) -> Candida
     passages within reach of some lane count: the number of others depends on the limit.
     """
     weights = question.weights
-    scores: dict[str, list[float]] = {}
+    scores: defaultdict[str, list[float]] = defaultdict(list)
     for candidate in candidates:
         if within(candidate, weights.candidate_depth):
-            scores.setdefault(candidate.passage.path, []).append(candidate.raw_score)
+            scores[candidate.passage.path].append(candidate.raw_score)
     factors = []
-    for candidate, rank in zip(candidates, ranks_in_documents(candidates), strict=True):
+    raised = set()
+    for candidate in candidates:
+        path = candidate.passage.path
         factor = 1.0
-        if rank == 0 and candidate.raw_score:
-            further = scores.get(candidate.passage.path, [])[2:_COUNTED]
-            factor = 1 + weights.coherence * sum(further) / candidate.raw_score
+        if path not in raised and candidate.raw_score:
+            further = sum(scores[path][2:_COUNTED])
+            factor = 1 + weights.coherence * further / candidate.raw_score
+        raised.add(path)
         factors.append(factor)
     return boosted(candidates, "coherence", factors)
 
@@ -214,3 +235,50 @@ def archive_factor(
         return min(in_folder, as_file)
 
     return factor
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """A curve from a measure to a probability: its midpoint, at one half, and its slope there."""
+
+    midpoint: float
+    steepness: float
+
+    def __call__(self, value: float) -> float:
+        """1 / (1 + e^-exponent), for exponents of any size."""
+        exponent = self.steepness * (value - self.midpoint)
+        grown = math.exp(-abs(exponent))
+        if exponent >= 0:
+            return 1 / (1 + grown)
+        return grown / (1 + grown)
+
+
+COVERED: Final = Logistic(0.75, 10.0)
+
+
+def calibrate(
+    candidates: Candidates, question: Question, lookups: Lookups
+) -> Candidates:
+    """Give the candidates scores from 0 to 1 that never rise, and leave their order."""
+    related = lookups.models.related
+    coverage = lookups.coverage([each.passage.position for each in candidates])
+    own = []
+    near = []
+    for candidate, covered in zip(candidates, coverage, strict=True):
+        by_meaning = 0.0
+        for each in candidate.evidence:
+            if related and each.lane == "meaning":
+                by_meaning = related(each.score)
+        by_words = COVERED(covered) if covered > 0 else 0.0
+        grounds = 1 - (1 - by_meaning) * (1 - by_words)
+        own.append(grounds)
+        is_near = within(candidate, question.weights.candidate_depth)
+        near.append(grounds if is_near else 0.0)
+    lifted = list(accumulate(reversed(near), max))[::-1]
+    scored: list[Candidate] = []
+    most = 1.0
+    for candidate, grounds, below in zip(candidates, own, lifted, strict=True):
+        share = min(candidate.score, 1.0)
+        most = min(max(grounds, below) * (1 + share) / 2, most)
+        scored.append(candidate.scored(most))
+    return scored
