@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tamis.configuration import load
-from tamis.index.build import read_within
-from tamis.index.plan import make_plan
+from tamis.index.plan import make_plan, read_within
 from tamis.ingest.parse import parse
 from tamis.ingest.read import Source
 from tamis.model import Document

@@ -46,8 +46,7 @@ from material import (
 from tamis.corpus import Corpus
 from tamis.index.build import build
 from tamis.index.embedded import vectors
-from tamis.index.embedded.reader import Reader
-from tamis.index.embedded.snapshot import EmbeddedSnapshot
+from tamis.index.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.model import Candidate, Chunk, Document, Passage, embedding_text
 from tamis.models.embedders import load_embedder
 from tamis.models.rerankers import load_reranker

@@ -253,7 +253,7 @@ class Corpus:
         file: str,
         depth: int,
     ) -> WhyNot:
-        from tamis.index.dry_run import why_not_indexed
+        from tamis.index.plan import why_not_indexed
         from tamis.search.explain import why_not
 
         wanted = atom("file", (file,), self.names)

@@ -16,8 +16,7 @@ from tamis.configuration import load
 from tamis.corpus import Corpus, index_directory
 from tamis.gitignore.rules import explain, open_rules
 from tamis.gitignore.template import KINDS
-from tamis.index.dry_run import explain_paths
-from tamis.index.plan import ignore_options
+from tamis.index.plan import explain_paths, ignore_options
 from tamis.model import Found, Result
 
 # Every archived file with the factor it counts by.

@@ -11,8 +11,7 @@ from support.corpora import test_settings as settings_of
 from tamis.corpus import Corpus
 from tamis.errors import IndexMismatch
 from tamis.index.build import check_model, model_name
-from tamis.index.dry_run import dry_run
-from tamis.index.plan import is_unchanged, recipe
+from tamis.index.plan import dry_run, is_unchanged, recipe
 from tamis.ingest.walk import Entry
 from tamis.model import Chunk, Report, Skipped, embedding_text
 from tamis.models.hashing import HashingEmbedder

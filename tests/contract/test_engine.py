@@ -874,24 +874,24 @@ def test_a_thread_that_is_late_opens_its_own_generation(tmp_path, monkeypatch):
     )
     corpus = open_corpus(root)
     unwanted = ~f.File(("a.md",))
-    reader, real, late = corpus._reader, corpus._reader._current, [True]
+    real = database.facts
+    late = [True]
 
-    def current(connection):
-        if late.pop() if late else False:
-            database.facts(
-                connection
-            )  # from here on this transaction sees the generation of now
+    def facts(connection):
+        found = real(connection)  # from here on it sees the generation of now
+        if late:
+            late.clear()
             _in_a_thread(later)
-        return real(connection)
+        return found
 
     def later() -> None:
         (root / "a.md").unlink()
         corpus.refresh()
-        with reader.snapshot() as snapshot:
+        with corpus.snapshot() as snapshot:
             snapshot.allow(unwanted)
 
-    monkeypatch.setattr(reader, "_current", current)
-    with reader.snapshot() as earlier:
+    monkeypatch.setattr(database, "facts", facts)
+    with corpus.snapshot() as earlier:
         assert earlier.state.documents == 3
         assert set(meaning(earlier, "alpha", earlier.allow(unwanted))) == {
             ("b.md", 0),

@@ -12,7 +12,7 @@ from support.corpora import open_corpus, write_files
 from support.corpora import test_settings as settings_of
 from tamis.cli.main import main
 from tamis.corpus import Corpus
-from tamis.index.dry_run import dry_run
+from tamis.index.plan import dry_run
 
 KEPT = {
     f"src/m{number}/f{n}.md": f"alpha {number} {n}"

@@ -17,10 +17,10 @@ from support.served import answer, state_of
 from tamis.configuration import load
 from tamis.corpus import Corpus
 from tamis.errors import BadSetting, TooManyFiles
-from tamis.index.dry_run import dry_run
 from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.segment import pack_dead
 from tamis.index.embedded.writer import Writer, segments_to_merge
+from tamis.index.plan import dry_run
 
 FILES = {f"{number}.md": f"# {number}\n\nalpha word{number}\n" for number in range(12)}
 CLI = [sys.executable, "-c", "from tamis.cli.main import main; main()"]
@@ -218,7 +218,7 @@ def test_batches_and_commits_keep_within_memory(root, monkeypatch):
         monkeypatch.setattr(
             "tamis.index.build._memory", lambda _, memory=memory: memory
         )
-        monkeypatch.setattr("tamis.index.build.largest_file", lambda _: math.inf)
+        monkeypatch.setattr("tamis.index.plan.largest_file", lambda _: math.inf)
         writes.clear()
         with words_first(), corpus_in(root, 0) as corpus:
             assert corpus.rebuild().indexed == 12

@@ -172,7 +172,7 @@ def _print_report(done: "Report", *, as_json: bool, quiet: bool) -> None:
 
 
 def _dry_run(root: str, options: dict[str, Any], *, as_json: bool) -> int:
-    from tamis.index.dry_run import dry_run
+    from tamis.index.plan import dry_run
     from tamis.ingest.walk import checked_root
 
     settings = settings_of(root, options)
@@ -354,8 +354,7 @@ def explain_ignore(
     as_json: bool,
 ) -> int:
     """Say whether each PATH is ignored or archived, and which rule of which file decided."""
-    from tamis.index.dry_run import explain_paths
-    from tamis.index.plan import rules_of
+    from tamis.index.plan import explain_paths, rules_of
     from tamis.ingest.walk import checked_root
 
     settings = settings_of(root, {"config": config})

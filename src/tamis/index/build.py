@@ -19,11 +19,10 @@ from typing import Final
 
 from tamis.configuration import NO_MODEL
 from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
-from tamis.index.plan import Plan, largest_file, make_plan, recipe
+from tamis.index.plan import Plan, make_plan, read_within, recipe
 from tamis.index.protocol import Index, Paths, Prepared, Touched, Writing
 from tamis.ingest.git_dates import Dates, commit_dates
 from tamis.ingest.parse import parse
-from tamis.ingest.read import Source, read
 from tamis.ingest.walk import Entry
 from tamis.model import Document, FileState, Report, Skipped, Stamps
 from tamis.models.embedders import Embedder, check_model, model_facts, model_name
@@ -273,38 +272,28 @@ def _loader(index: Index, writer: Writing, root: Path, load: Load) -> Load:
     return embedder
 
 
-def read_within(entry: Entry, settings: Settings) -> Source | Skipped:
-    """Read a file, unless it is larger than the settings or the memory allow."""
-    largest = largest_file(settings)
-    if largest < entry.size <= settings.index.max_file_bytes:
-        limit = f"index.memory_mb is {settings.index.memory_mb}, for {largest:,.0f}"
-        return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {limit}")
-    return read(entry, settings.index.max_file_bytes)
-
-
 def _batches(prepared: Iterator[Prepared], room: float) -> Iterator[list[Prepared]]:
     """Group documents by passages, by memory and by time."""
     batch: list[Prepared] = []
-    chunks = size = 0
-    started, patience = time.monotonic(), FIRST_SECONDS
+    chunks = 0
+    size = 0
+    started = time.monotonic()
+    patience = FIRST_SECONDS
     for item in prepared:
         batch.append(item)
-        chunks += len(item.document.chunks)
-        size += _size(item)
+        document = item.document
+        chunks += len(document.chunks)
+        size += _PER_CHUNK * len(document.chunks) + 4 * item.vectors.nbytes
+        characters = sum(len(chunk.content) for chunk in document.chunks)
+        characters += sum(len(parent.content) for parent in document.parents)
+        size += _PER_CHARACTER * characters
         is_full = chunks >= BATCH_CHUNKS or size >= room
         if is_full or time.monotonic() - started > patience:
             yield batch
-            batch, chunks, size = [], 0, 0
+            batch = []
+            chunks = 0
+            size = 0
             started = time.monotonic()
             patience = min(2 * patience, BATCH_SECONDS)
     if batch:
         yield batch
-
-
-def _size(prepared: Prepared) -> int:
-    """Estimate the bytes of memory that a document takes until it is written."""
-    document = prepared.document
-    characters = sum(len(chunk.content) for chunk in document.chunks)
-    characters += sum(len(parent.content) for parent in document.parents)
-    rows = _PER_CHUNK * len(document.chunks)
-    return rows + _PER_CHARACTER * characters + 4 * prepared.vectors.nbytes

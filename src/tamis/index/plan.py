@@ -1,32 +1,36 @@
-"""Compare the files of a root with its index: what a run would read, and how many files changed.
-
-Nothing here reads a file or writes anything.
+"""Compare the files of a root with its index: what a run would read, how many files changed, and why
+a file is not indexed. Writes nothing, and only a dry run reads files.
 """
 
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tamis.errors import TooManyFiles
-from tamis.gitignore.rules import IgnoreOptions, Rules, open_rules
+from tamis.gitignore.rules import IgnoreOptions, Rules, explain, open_rules
 from tamis.index.embedded.words import CODE_FIELDS, K1, WORD_FIELDS, B
 from tamis.index.protocol import IndexSnapshot
 from tamis.ingest import PARSER_VERSION
-from tamis.ingest.walk import Entry, walk
-from tamis.model import Skipped, Stamps
+from tamis.ingest.walk import Entry, describe, walk
+from tamis.model import Facts, Skipped, Stamps, WhyNot
+from tamis.query.filters import archived_by
 from tamis.settings import Settings
 from tamis.text.identifiers import IDENTIFIERS_VERSION
 from tamis.text.linking import LINKS_VERSION
 from tamis.text.words import TOKENIZER_VERSION
 
+if TYPE_CHECKING:
+    from tamis.ingest.read import Source
+
 _FOR_FILE: Final = 0.25  # share of index.memory_mb for the file that is being read
 _PER_BYTE: Final = 10  # bytes of memory for each byte of a file that is parsed
 # A file that was changed this shortly before it was read may change again unnoticed.
 RACY_NS: Final = 2_000_000_000
+_OUTSIDE: Final = "outside the root"
 
 Kind = Literal["changed", "touched", "outdated", "unsure", "skipped"]
 
@@ -212,3 +216,113 @@ def largest_file(settings: Settings) -> float:
     """The most bytes that a file may have to be indexed."""
     by_memory = _FOR_FILE * settings.index.memory_mb * 1e6 / _PER_BYTE
     return min(settings.index.max_file_bytes, by_memory)
+
+
+def read_within(entry: Entry, settings: Settings) -> "Source | Skipped":
+    """Read a file, unless it is larger than the settings or the memory allow."""
+    from tamis.ingest.read import read  # a search counts changes and reads no file
+
+    largest = largest_file(settings)
+    if largest < entry.size <= settings.index.max_file_bytes:
+        limit = f"index.memory_mb is {settings.index.memory_mb}, for {largest:,.0f}"
+        return Skipped(entry.path, "too large", f"{entry.size:,} bytes; {limit}")
+    return read(entry, settings.index.max_file_bytes)
+
+
+# --- Dry run ------------------------------------------------------------------
+
+
+def dry_run(
+    root: Path, settings: Settings
+) -> tuple[list[str], list[Skipped], Sequence[str]]:
+    """Return the paths that would be indexed, the skipped files, and warnings about ignore files."""
+    plan = make_plan(root, settings, {})
+    indexed: list[str] = []
+    skipped = list(plan.skipped)
+    for entry in plan.changed:
+        source = read_within(entry, settings)
+        if isinstance(source, Skipped):
+            skipped.append(source)
+        else:
+            indexed.append(source.path)
+    skipped.sort(key=lambda item: item.path)
+    return indexed, skipped, plan.warnings
+
+
+def explain_paths(
+    root: Path, settings: Settings, paths: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Say of each path whether it is ignored or archived, and which rule of which file decided.
+
+    A path outside the root is not indexed: it counts as ignored, by a rule of no file.
+    """
+    options = ignore_options(settings)
+    archived = archived_by(settings)
+    explained = []
+    for path in paths:
+        answer: dict[str, Any] = {
+            "path": path,
+            "ignored": True,
+            "archived": False,
+            "rule": _OUTSIDE,
+            "source": None,
+            "line": None,
+        }
+        if _leads_outside(root, path):
+            explained.append(answer)
+            continue
+        verdict = explain(root, options, path)
+        inside = os.path.relpath(root / path, root).replace(os.sep, "/")
+        if path.endswith("/") or os.path.isdir(root / path):
+            inside += "/x"  # a folder is archived if a file in it would be
+        answer["ignored"] = verdict.ignored
+        answer["archived"] = not verdict.ignored and archived.matches(Facts(inside))
+        answer["rule"] = None
+        if verdict.rule:
+            answer["rule"] = verdict.rule.pattern
+            answer["source"] = verdict.rule.source
+            answer["line"] = verdict.rule.line
+        explained.append(answer)
+    return explained
+
+
+def _leads_outside(root: Path, path: str) -> bool:
+    """Return True for a path that leads out of the root, by its own names or over a link."""
+    try:
+        inside = os.path.relpath(os.path.realpath(root / path), root)
+    except ValueError:  # a character that no path can have
+        return False
+    return inside.split(os.sep)[0] == os.pardir
+
+
+def why_not_indexed(
+    root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]
+) -> WhyNot:
+    """Say why a file is no document of the index. `skipped` are the files that the last run skipped."""
+    # The rule that ignored a file may be gone by now: only the other reasons are final.
+    final = {name: item for name, item in skipped.items() if item.reason != "ignored"}
+    given = path
+    if not os.path.lexists(root / path):
+        given = path.strip().replace("\\", "/")
+    if given in final:  # perhaps a link, so before it is followed
+        return _was_skipped(final[given])
+    try:
+        file = os.path.realpath(root / given)
+    except ValueError:  # a character that no path can have
+        return WhyNot(path, "no such file")
+    inside = os.path.relpath(file, root)
+    if inside.split("/")[0] == "..":
+        return WhyNot(path, _OUTSIDE, f"the root is {root}")
+    verdict = explain(root, ignore_options(settings), inside)
+    if verdict.ignored:
+        return WhyNot(inside, "ignored", describe(verdict))
+    if inside in final:
+        return _was_skipped(final[inside])
+    if os.path.exists(file):
+        late = "it came after the last indexing (run: tamis index)"
+        return WhyNot(inside, "not indexed", late)
+    return WhyNot(inside, "no such file")
+
+
+def _was_skipped(item: Skipped) -> WhyNot:
+    return WhyNot(item.path, "skipped", f"{item.reason} {item.detail}".strip())

@@ -19,9 +19,8 @@ from tamis.failpoints import reached
 from tamis.index.build import waiting_for
 from tamis.index.embedded import concepts, database
 from tamis.index.embedded.folder import writer_lock
-from tamis.index.embedded.reader import Reader
+from tamis.index.embedded.reader import EmbeddedSnapshot, Reader
 from tamis.index.embedded.segment import Segment
-from tamis.index.embedded.snapshot import EmbeddedSnapshot
 from tamis.models.embedders import Embedder, check_model, model_facts, model_name
 from tamis.progress import Progress
 from tamis.settings import Settings
@@ -136,7 +135,7 @@ def _terms(snapshot: EmbeddedSnapshot) -> list[tuple[Segment, concepts.Arrays]]:
 
 def _texts(snapshot: EmbeddedSnapshot, segment: Segment) -> Iterator[tuple[int, str]]:
     """Yield the living rows of a segment with their texts. The key of a dead row may be used again."""
-    rows = np.arange(segment.size)
+    rows = np.arange(segment.record.rows)
     living = segment.living()
     if living is not None:
         rows = rows[living]

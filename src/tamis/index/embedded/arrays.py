@@ -99,14 +99,17 @@ def map_arrays(file: Path) -> Arrays:
     """Return the arrays of a file, as views of its pages."""
     with _opened(file) as (source, described):
         pages = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
-        return {name: _view(pages, **place) for name, place in described.items()}
-
-
-def _view(pages: mmap.mmap, type: str, shape: list[int], at: int, **_: str) -> Array:
-    count = int(np.prod(shape))
-    if not count:
-        return np.empty(shape, np.dtype(type))
-    return np.frombuffer(pages, np.dtype(type), count, at).reshape(shape)
+        arrays = {}
+        for name, place in described.items():
+            kind = np.dtype(place["type"])
+            shape = place["shape"]
+            count = int(np.prod(shape))
+            if count:
+                numbers = np.frombuffer(pages, kind, count, place["at"])
+                arrays[name] = numbers.reshape(shape)
+            else:
+                arrays[name] = np.empty(shape, kind)
+        return arrays
 
 
 def spoiled(file: Path) -> list[str]:
@@ -114,19 +117,16 @@ def spoiled(file: Path) -> list[str]:
     with _opened(file) as (source, described):
         found = []
         for name, place in described.items():
-            if _sum_of(source, **place) != place["sum"]:
+            count = int(np.prod(place["shape"]))
+            left = count * np.dtype(place["type"]).itemsize
+            summed = hashlib.blake2b(digest_size=_SUM)
+            source.seek(place["at"])
+            while left > 0 and (data := source.read(min(left, _AT_A_TIME))):
+                summed.update(data)
+                left -= len(data)
+            if summed.hexdigest() != place["sum"]:
                 found.append(name)
         return found
-
-
-def _sum_of(source: BinaryIO, type: str, shape: list[int], at: int, **_: str) -> str:
-    left = int(np.prod(shape)) * np.dtype(type).itemsize
-    summed = hashlib.blake2b(digest_size=_SUM)
-    source.seek(at)
-    while left > 0 and (data := source.read(min(left, _AT_A_TIME))):
-        summed.update(data)
-        left -= len(data)
-    return summed.hexdigest()
 
 
 @contextmanager

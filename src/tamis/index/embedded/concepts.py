@@ -32,8 +32,8 @@ from tamis.index.embedded.arrays import (
     sync_folder,
     write_arrays,
 )
+from tamis.index.embedded.reader import AllowedRows, View
 from tamis.index.embedded.segment import Segment, file_of
-from tamis.index.embedded.snapshot import AllowedRows, View
 from tamis.index.embedded.words import Mask
 from tamis.index.protocol import Concept, Vectors
 from tamis.text.words import CONCEPTS_VERSION, concepts
@@ -104,7 +104,9 @@ def open_terms(segment: Segment) -> Arrays | None:
         return None
     # Numbers that lead outside are damage, whatever wrote them.
     ends, rows = arrays["ends"], arrays["rows"]
-    if len(ends) != len(arrays["name_ends"]) or not _inside(rows, 0, segment.size):
+    if len(ends) != len(arrays["name_ends"]) or not _inside(
+        rows, 0, segment.record.rows
+    ):
         return None
     counted = int(ends[-1]) if len(ends) else 0
     return arrays if counted == len(rows) else None

@@ -48,6 +48,7 @@ from tamis.text.words import storable, text_hash
 
 Connection = sqlite3.Connection
 DatabaseError = sqlite3.DatabaseError
+Values = Sequence[Any]  # of a row, or of a column
 
 SCHEMA_VERSION: Final = 4
 _APPLICATION_ID: Final = 0x74616D73  # "tams"
@@ -174,7 +175,8 @@ def format_of(directory: Path) -> int:
 
 def _read_only(directory: Path) -> str:
     """Return the SQLite address of index.db for readers."""
-    address = f"{(directory / 'index.db').absolute().as_uri()}?mode=ro"
+    file = directory / "index.db"
+    address = f"{file.absolute().as_uri()}?mode=ro"
     if is_frozen(directory):
         address += "&immutable=1"
     return address
@@ -234,8 +236,9 @@ def _check_version(connection: Connection, directory: Path) -> None:
 
 
 def _version(connection: Connection) -> tuple[int, int]:
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    return application, connection.execute("PRAGMA user_version").fetchone()[0]
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
 
 
 def _create(file: Path) -> None:
@@ -331,7 +334,7 @@ def generation(connection: Connection) -> int:
 
 
 def select(
-    connection: Connection, what: str, column: str, values: Sequence[Any]
+    connection: Connection, what: str, column: str, values: Values
 ) -> Iterator[Any]:
     """Yield the rows whose column has one of these values, however many there are."""
     for some in portions(values):
@@ -345,7 +348,7 @@ def marks(values: Collection[Any]) -> str:
     return ", ".join("?" * len(values))
 
 
-def portions(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def portions(values: Values) -> Iterator[Values]:
     """Cut values into portions that one statement takes."""
     for start in range(0, len(values), _VARIABLES):
         yield values[start : start + _VARIABLES]
@@ -373,19 +376,14 @@ _DOCUMENT: Final = "d.path, d.id, d.segment, d.place, d.aliases"
 
 
 def documents(
-    connection: Connection,
-    column: str,
-    values: Sequence[Any],
-    tables: str = "documents d",
+    connection: Connection, column: str, values: Values, tables: str = "documents d"
 ) -> list[DocumentRecord]:
     """Find documents by a column of theirs, or of a table that is joined with theirs."""
-    found = []
-    for row in select(connection, f"{_DOCUMENT} FROM {tables}", column, values):
-        found.append(_record(row))
-    return found
+    rows = select(connection, f"{_DOCUMENT} FROM {tables}", column, values)
+    return [_record(row) for row in rows]
 
 
-def _record(row: Sequence[Any]) -> DocumentRecord:
+def _record(row: Values) -> DocumentRecord:
     path, key, segment, place, aliases = row
     return DocumentRecord(path, key, segment, place, texts_of(aliases))
 
@@ -463,7 +461,7 @@ class Records:
         """Links that look for one of these names."""
         return self._links("l.name", names)
 
-    def _links(self, column: str, values: Sequence[Any]) -> list[StoredLink]:
+    def _links(self, column: str, values: Values) -> list[StoredLink]:
         what = (
             "l.name, l.type, l.target, l.anchor, l.ordinal, "
             f"{_DOCUMENT} FROM links l JOIN documents d ON d.id = l.document"
@@ -471,7 +469,8 @@ class Records:
         found = []
         for row in select(self.connection, what, column, values):
             name, *link = row[:5]
-            found.append((_record(row[5:]), Link(*link), name))
+            document = _record(row[5:])
+            found.append((document, Link(*link), name))
         return found
 
 
@@ -508,7 +507,7 @@ def as_written(
     return found
 
 
-def _document_of(row: Sequence[Any]) -> Document:
+def _document_of(row: Values) -> Document:
     path, title, author, category, modified, tags, aliases, keywords, *others = row
     description, warning = others
     front = FrontMatter(
@@ -522,7 +521,7 @@ def _document_of(row: Sequence[Any]) -> Document:
     return Document(path, title, front, modified, (), warning=warning)
 
 
-def _chunk_of(row: Sequence[Any]) -> Chunk:
+def _chunk_of(row: Values) -> Chunk:
     *columns, names, parent = row
     return Chunk(*columns, *[texts_of(names), parent])
 
@@ -559,13 +558,21 @@ def add_document(
     own = made.lastrowid
     chunks = []
     for key, chunk in enumerate(document.chunks, start=first):
-        chunks.append(
-            (
-                key, own, chunk.ordinal, chunk.chunk_type, chunk.language, chunk.start_line,
-                chunk.end_line, chunk.header_path, chunk.content, text_hash(chunk.content),
-                _stored_texts(chunk.names), chunk.parent,
-            )
-        )  # fmt: skip
+        row = (
+            key,
+            own,
+            chunk.ordinal,
+            chunk.chunk_type,
+            chunk.language,
+            chunk.start_line,
+            chunk.end_line,
+            chunk.header_path,
+            chunk.content,
+            text_hash(chunk.content),
+            _stored_texts(chunk.names),
+            chunk.parent,
+        )
+        chunks.append(row)
     _insert(connection, "chunks", chunks)
     parents = []
     for number, each in enumerate(document.parents):
@@ -586,29 +593,9 @@ def _stored_texts(texts: Sequence[str]) -> str:
     return json.dumps(texts) if texts else ""
 
 
-def _insert(connection: Connection, table: str, rows: Sequence[Sequence[Any]]) -> None:
+def _insert(connection: Connection, table: str, rows: Sequence[Values]) -> None:
     if rows:
         connection.executemany(f"INSERT INTO {table} VALUES ({marks(rows[0])})", rows)
-
-
-def update_state(
-    connection: Connection, path: str, state: FileState, modified: float
-) -> bool:
-    """Record new times of an unchanged file; return True if the date that filters see moved."""
-    segment, before = connection.execute(
-        "SELECT segment, modified FROM documents WHERE path = ?", (path,)
-    ).fetchone()
-    connection.execute(
-        "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?, modified = ?"
-        " WHERE path = ?",
-        (*state[:5], modified, path),
-    )
-    is_moved = bool(modified != before)
-    if is_moved:
-        connection.execute(
-            "UPDATE segments SET revision = revision + 1 WHERE id = ?", (segment,)
-        )
-    return is_moved
 
 
 def remove_documents(connection: Connection, paths: Paths) -> list[DocumentRecord]:
@@ -695,7 +682,8 @@ def flaws(connection: Connection, *, full: bool) -> list[str]:
     for (message,) in connection.execute(f"PRAGMA {check}(10)"):
         if message != "ok":
             found.append(" ".join(message.split()))
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    tables = connection.execute("SELECT name FROM sqlite_master")
+    there = {name for (name,) in tables}
     wanted = re.findall(r"CREATE \w+ (\w+)", _SCHEMA)
     if there.issuperset(wanted):
         there = set(facts(connection))

@@ -52,10 +52,38 @@ TYPES_IN_ORDER: Final = (
     "data",
 )
 LANGUAGES_IN_ORDER: Final = (
-    "bash", "c", "cpp", "csharp", "css", "csv", "elixir", "go", "haskell", "html", "ini", "java",
-    "javascript", "json", "kotlin", "lua", "perl", "php", "python", "r", "ruby", "rust", "scala", "sql",
-    "swift", "toml", "typescript", "vue", "xml", "yaml", "zig",
-)  # fmt: skip
+    "bash",
+    "c",
+    "cpp",
+    "csharp",
+    "css",
+    "csv",
+    "elixir",
+    "go",
+    "haskell",
+    "html",
+    "ini",
+    "java",
+    "javascript",
+    "json",
+    "kotlin",
+    "lua",
+    "perl",
+    "php",
+    "python",
+    "r",
+    "ruby",
+    "rust",
+    "scala",
+    "sql",
+    "swift",
+    "toml",
+    "typescript",
+    "vue",
+    "xml",
+    "yaml",
+    "zig",
+)
 _TYPE_CODE: Final = {name: code for code, name in enumerate(TYPES_IN_ORDER)}
 _LANGUAGE_CODE: Final = {
     name: code for code, name in enumerate(LANGUAGES_IN_ORDER, start=1)
@@ -127,10 +155,6 @@ class Segment:
         same._masks = dict(self._masks)
         return same
 
-    @property
-    def size(self) -> int:
-        return self.record.rows
-
     def rows_of(self, place: int) -> tuple[int, int]:
         """Return the first row of a document, and the row after its last."""
         start, end = self._starts[place : place + 2].tolist()
@@ -164,21 +188,23 @@ class Segment:
     def mask(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
         """Return the rows that a filter allows. `documents` are the living ones, by place."""
         known = self._masks.get(filter)
-        if known is None:
-            if len(self._masks) >= _CACHED_FILTERS:
-                self._masks.clear()
-            known = self._masks[filter] = self._evaluate(filter, documents)
-        return known
+        if known is not None:
+            return known
+        if len(self._masks) >= _CACHED_FILTERS:
+            self._masks.clear()
+        made = self._evaluate(filter, documents)
+        self._masks[filter] = made
+        return made
 
     def _evaluate(self, filter: Filter, documents: Mapping[int, Facts]) -> Mask:
         match filter:
             case And(terms):
-                result = np.ones(self.size, np.bool_)
+                result = np.ones(self.record.rows, np.bool_)
                 for term in terms:
                     result &= self.mask(term, documents)
                 return result
             case Or(terms):
-                result = np.zeros(self.size, np.bool_)
+                result = np.zeros(self.record.rows, np.bool_)
                 for term in terms:
                     result |= self.mask(term, documents)
                 return result

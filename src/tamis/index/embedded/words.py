@@ -63,9 +63,16 @@ B: Final = 0.75
 # The usual number of terms in each field: rounded means over eight public Markdown sets. Keywords,
 # categories and the code lane are guesses. They only set where "long" begins; being constants matters.
 WORD_FIELDS: Final = {
-    "title": 3.0, "headers": 6.0, "keywords": 6.0, "description": 12.0, "tags": 2.0, "aliases": 4.0,
-    "author": 3.0, "category": 1.0, "body": 80.0,
-}  # fmt: skip
+    "title": 3.0,
+    "headers": 6.0,
+    "keywords": 6.0,
+    "description": 12.0,
+    "tags": 2.0,
+    "aliases": 4.0,
+    "author": 3.0,
+    "category": 1.0,
+    "body": 80.0,
+}
 CODE_FIELDS: Final = {"symbols": 4.0, "path": 12.0, "code": 150.0}
 
 
@@ -146,9 +153,8 @@ def pack(
 def names_of(arrays: Arrays) -> list[bytes]:
     """Return all terms, in order."""
     block = arrays["names"].tobytes()
-    ends = arrays["name_ends"].tolist()
-    runs = pairwise([0, *ends])
-    return [block[start:end] for start, end in runs]
+    bounds = [0, *arrays["name_ends"].tolist()]
+    return [block[start:end] for start, end in pairwise(bounds)]
 
 
 def name_at(arrays: Arrays, at: int) -> bytes:

@@ -102,9 +102,8 @@ class Writer(Records):
         """Add documents, in place of those with the same paths."""
         ordered = sorted(batch, key=lambda prepared: prepared.document.path)
         paths = [prepared.document.path for prepared in ordered]
-        last = "SELECT coalesce(max(id), 0) FROM chunks"
-        (key,) = self.connection.execute(last).fetchone()
-        key += 1
+        next_key = "SELECT coalesce(max(id), 0) + 1 FROM chunks"
+        (key,) = self.connection.execute(next_key).fetchone()
         files = segment_files(ordered, key, self.boosts)
         folder = write_segment(self.directory / "segments", files)
         reached("put.written")
@@ -176,10 +175,24 @@ class Writer(Records):
 
     def touch(self, files: Sequence[Touched]) -> None:
         """Record new times of files whose content is as it was."""
+        execute = self.connection.execute
+        update = (
+            "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?,"
+            " modified = ? WHERE path = ?"
+        )
+        moved = False
         with self._transaction():
-            moved = [database.update_state(self.connection, *file) for file in files]
+            for path, state, modified in files:
+                dated = "SELECT segment, modified FROM documents WHERE path = ?"
+                segment, before = execute(dated, [path]).fetchone()
+                execute(update, (*state[:5], modified, path))
+                if modified != before:
+                    # Filters see another date.
+                    moved = True
+                    revise = "UPDATE segments SET revision = revision + 1 WHERE id = ?"
+                    execute(revise, [segment])
             database.set_sums(self.connection, [path for path, _, _ in files])
-            if any(moved):
+            if moved:
                 self._count_generation()
 
     def finish(self, skipped: Sequence[Skipped], facts: IndexFacts) -> None:
