@@ -36,7 +36,6 @@ import numpy as np
 import Stemmer
 from numpy.typing import NDArray
 
-from tamis.configuration import DEFAULT_MODEL
 from tamis.errors import BadJudgedSet, TamisError, UsageError
 from tamis.index.plan import make_plan
 from tamis.ingest.read import Source, read
@@ -44,6 +43,7 @@ from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import MAIN, scores
 from tamis.measure.study import Way, plan
 from tamis.models.embedders import Embedder, load_embedder
+from tamis.settings import DEFAULT_MODEL
 from tamis.text.languages import CODE_LANGUAGE, extension
 
 K1, B = 1.5, 0.75  # 0.9 and 0.4 are worse on nearly all sets of long documents

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis.configuration import DEFAULT_MODEL
 from tamis.corpus import Corpus
 from tamis.errors import TamisError
 from tamis.index.plan import recipe
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.study import Way, plan
 from tamis.request import LONGEST_QUERY, query_text
+from tamis.settings import DEFAULT_MODEL
 
 SEED = 1
 

@@ -6,17 +6,17 @@ an error that names its neighbour. A project's file may neither lead out of its 
 what protects the machine.
 """
 
-import difflib
 import math
 import os
 import re
 import tomllib
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.errors import BadSetting
+from tamis.errors import BadSetting, nearest
 from tamis.settings import (
     API_KEY_VARIABLE,
     ENVIRONMENT_NAMES,
@@ -32,7 +32,6 @@ from tamis.settings import (
 from tamis.weights import Weights
 
 _MOST_BYTES: Final = 1_000_000  # of a configuration file
-_FEW: Final = 12  # names that a message can list
 _LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
 _COLLECTION: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 # A host may be an IPv6 address in brackets; names and keys of a user have no place in it.
@@ -43,8 +42,10 @@ _SECTIONS: Final = tuple(
     section.name for section in fields(Settings) if section.name != "weights"
 )
 _NO_SETTINGS: Final = (USER_FILE_VARIABLE, TOKEN_VARIABLE, API_KEY_VARIABLE)
-_TRUE: Final = ("true", "yes", "on", "1")
-_FALSE: Final = ("false", "no", "off", "0")
+_SWITCH: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 _KINDS: Final = {
     int: "a whole number of at most 19 digits",
     float: "a number",
@@ -106,7 +107,12 @@ def load(
             "which may not say where your documents go",
             hint="if you mean it, say so in your own configuration file, the environment or with --engine",
         )
-    settings = _settings(given)
+    settings = PRESETS[given.get("search.preset", "balanced")]
+    for name, value in given.items():
+        section, _, key = name.partition(".")
+        if key:
+            value = replace(getattr(settings, section), **{key: value})
+        settings = replace(settings, **{section: value})
     _check(settings)
     return settings
 
@@ -127,17 +133,6 @@ def user_file(environment: Mapping[str, str]) -> Path:
         return Path(base) / "tamis" / "config.toml"
     home = Path(environment.get("HOME", "~")).expanduser()
     return home / ".config" / "tamis" / "config.toml"
-
-
-def _settings(given: Values) -> Settings:
-    """Put the values into the sections, over those of the preset."""
-    settings = PRESETS[given.get("search.preset", "balanced")]
-    for name, value in given.items():
-        section, _, key = name.partition(".")
-        if key:
-            value = replace(getattr(settings, section), **{key: value})
-        settings = replace(settings, **{section: value})
-    return settings
 
 
 # --- sources --------------------------------------------------------------------------------
@@ -281,12 +276,16 @@ def _checked(name: str, value: object, source: str) -> tuple[str, Any]:
     if type(value) is not kind:
         raise _wrong_type(name, value, kind, source)
     limits = declared.metadata
-    wanted = ""
-    if limits["choices"] and value not in limits["choices"]:
-        wanted = ", ".join(limits["choices"])
+    low = limits["low"]
+    high = limits["high"]
+    is_allowed = True
+    if limits["choices"]:
+        is_allowed = value in limits["choices"]
+        wanted = ", ".join(filter(None, limits["choices"]))
     elif isinstance(value, int | float):
-        wanted = _range_of(value, limits["low"], limits["high"])
-    if wanted:
+        is_allowed = low <= value <= high and not math.isinf(value)
+        wanted = f"{low} or more" if math.isinf(high) else f"{low} to {high}"
+    if not is_allowed:
         raise BadSetting(f"{name} is {value!r} in {source}", hint=f"allowed: {wanted}")
     return name, value
 
@@ -311,8 +310,13 @@ def _weights(
 
 def _converted(value: Any, kind: type) -> Any:
     """Return the value as this kind, or as it is where it cannot be that."""
+    if isinstance(value, str) and kind is tuple:
+        return tuple(filter(None, map(str.strip, value.split(","))))
+    if isinstance(value, str) and kind is bool:
+        return _SWITCH.get(value.strip().lower(), value)
     if isinstance(value, str):
-        value = _from_text(value, kind)
+        with suppress(ValueError):
+            value = kind(value)
     if isinstance(value, int) and abs(value) > _LARGEST:
         return math.inf  # Python refuses to print very long numbers
     if kind is float and type(value) is int:
@@ -320,27 +324,6 @@ def _converted(value: Any, kind: type) -> Any:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return value
-
-
-def _from_text(text: str, kind: type) -> Any:
-    if kind is tuple:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    if kind is bool:
-        word = text.strip().lower()
-        return word in _TRUE if word in _TRUE + _FALSE else text
-    try:
-        return kind(text)
-    except ValueError:
-        return text
-
-
-def _range_of(value: float, low: float, high: float) -> str:
-    """Return the allowed range if the value is outside of it."""
-    if low <= value <= high and not math.isinf(value):
-        return ""
-    if math.isinf(high):
-        return f"{low} or more"
-    return f"{low} to {high}"
 
 
 def _workspaces(table: Any, source: str) -> Mapping[str, tuple[str, ...]]:
@@ -361,7 +344,9 @@ def _check(settings: Settings) -> None:
             "search.semantic_weight and search.keyword_weight are both 0: nothing would be searched",
             hint="give one of them a weight",
         )
-    if engine.url and not _is_address(engine.url):
+    address = _ADDRESS.fullmatch(engine.url)
+    is_address = address is not None and 0 < int(address["port"] or 1) < 2**16
+    if engine.url and not is_address:
         raise BadSetting(
             f"engine.url is {engine.url!r}",
             hint="write it as https://host:6333; a key goes into TAMIS_ENGINE_API_KEY, never into an address",
@@ -376,11 +361,9 @@ def _check(settings: Settings) -> None:
             "search.query_expansion_enabled needs an index on this machine, and engine.url is set",
             hint="turn one of them off",
         )
-    least, most, overlap = (
-        chunking.min_chars,
-        chunking.max_chars,
-        chunking.overlap_chars,
-    )
+    least = chunking.min_chars
+    most = chunking.max_chars
+    overlap = chunking.overlap_chars
     if least > most or overlap * 2 > most:
         raise BadSetting(
             f"chunking sizes {least}, {most}, {overlap} do not fit together",
@@ -388,16 +371,8 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _is_address(url: str) -> bool:
-    found = _ADDRESS.fullmatch(url)
-    return found is not None and 0 < int(found["port"] or 1) < 2**16
-
-
 def _unknown(name: str, known: Collection[str], source: str) -> BadSetting:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"known: {', '.join(known)}"
-    if near:
-        hint = f"did you mean {near[0]}?"
+    hint = nearest(name, known, 0.4) or f"known: {', '.join(known)}"
     return BadSetting(f"unknown setting {name} in {source}", hint=hint)
 
 
@@ -405,16 +380,3 @@ def _wrong_type(name: str, value: object, kind: type, source: str) -> BadSetting
     return BadSetting(
         f"{name} is {value!r} in {source}", hint=f"it must be {_KINDS[kind]}"
     )
-
-
-DEFAULT_MODEL: Final = "granite"
-QUICK_MODEL: Final = "hashing"  # takes no longer than looking a vector up
-NO_MODEL: Final = "none"  # words only: no vectors are made or searched
-MODEL_NAMES: Final = (DEFAULT_MODEL, "bge", QUICK_MODEL, NO_MODEL)
-
-
-def check_name(name: str) -> None:
-    if name not in MODEL_NAMES:
-        raise BadSetting(
-            f"there is no model {name!r}", hint=f"allowed: {', '.join(MODEL_NAMES)}"
-        )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tamis import response
-from tamis.configuration import DEFAULT_MODEL, check_name, load
+from tamis.configuration import load
 from tamis.errors import BadQuery, IndexDamaged, IndexMissing, UsageError
 from tamis.index.engines import open_index
 from tamis.index.protocol import Capabilities, Index, IndexSnapshot, Layout
@@ -50,7 +50,7 @@ from tamis.search.question import (
     names_for,
 )
 from tamis.search.scores import Logistic, archive_factor
-from tamis.settings import Settings
+from tamis.settings import DEFAULT_MODEL, Settings
 
 if TYPE_CHECKING:
     from tamis.index.doctor.checks import Health
@@ -133,8 +133,6 @@ class Corpus:
         """Search and index by these settings from now on. The index stays in its place."""
         names = names_for(self.root, settings)
         penalty = archive_factor(settings.archive, settings.weights)
-        if settings.model.name:
-            check_name(settings.model.name)
         with self._lock:
             self._models.configure(settings)
             self.settings = settings

@@ -32,12 +32,20 @@ cannot be indexed is no fault: it is a `Skipped` value (see `tamis.model`).
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 from tamis.model import Address
+
+
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """Ask whether the known name that looks most like a wrong one was meant; empty for none."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=alike)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 class TamisError(Exception):
@@ -93,22 +101,9 @@ class BadFolder(TamisError):
 class RootTooWide(BadFolder):
     http_status = 400
 
-    def __init__(self, root: Path, option: str) -> None:
-        super().__init__(
-            f"{root} would be searched with everything in it, and nobody asked for that",
-            hint=f"say which folder with {option}FOLDER; if all of it is meant: {option}{root}",
-        )
-
 
 class TooManyFiles(BadFolder):
     http_status = 413
-
-    def __init__(self, root: Path, most: int) -> None:
-        super().__init__(
-            f"{root} has more than {most:,} files to index",
-            hint="ignore some (.graphragignore); if all are meant, run: tamis index --yes, "
-            "or raise index.max_files",
-        )
 
 
 class IndexFault(TamisError):
@@ -146,12 +141,6 @@ class IndexDamaged(IndexFault):
 class IndexForeign(IndexFault):
     http_status = 409
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(
-            f"{directory / 'index.db'} is the database of another program",
-            hint="it was left as it is; choose another place with --index-dir or TAMIS_INDEX_DIR",
-        )
-
 
 class IndexMismatch(IndexFault):
     http_status = 409
@@ -182,37 +171,19 @@ class EngineFault(TamisError):
 
 
 class EngineMissing(EngineFault):
-    def __init__(self) -> None:
-        super().__init__(
-            "engine.url is set, and the library for Qdrant servers is not installed",
-            hint='run: pip install "tamis[qdrant]"',
-        )
+    pass
 
 
 class EngineUnreachable(EngineFault):
     http_status = 503
 
-    def __init__(self, url: str, why: str) -> None:
-        super().__init__(
-            f"{url} cannot be reached: {why}",
-            hint="check engine.url and that the server runs; nothing was lost, run it again",
-        )
-
 
 class EngineRefused(EngineFault):
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{url} refuses our key",
-            hint="set TAMIS_ENGINE_API_KEY to one that may read, or write, there",
-        )
+    pass
 
 
 class EngineTooOld(EngineFault):
-    def __init__(self, url: str, version: str, oldest: str) -> None:
-        super().__init__(
-            f"{url} runs Qdrant {version}, and {oldest} is the oldest that can be used",
-            hint="upgrade the server, one minor version at a time (docs/cluster.md)",
-        )
+    pass
 
 
 class ModelFault(TamisError):
@@ -225,12 +196,6 @@ class StorageFault(TamisError):
 
 class OutOfTime(TamisError):
     http_status = 504
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"no answer within {seconds:g} s",
-            hint="ask for less",
-        )
 
 
 class InternalFault(TamisError):
@@ -268,14 +233,6 @@ def storage_faults(directory: Path) -> Iterator[None]:
         if error.errno not in _DISK_ERRORS:
             raise
         raise disk_fault(directory, error.errno) from error
-
-
-def read_fault(directory: Path, error: OSError) -> StorageFault:
-    """Return the fault of an index that is there and cannot be read."""
-    return StorageFault(
-        f"cannot read the index in {directory}: {error.strerror or error}",
-        hint="check the disk, and the permissions of that folder; your files are untouched",
-    )
 
 
 def disk_fault(directory: Path, code: int) -> StorageFault:

@@ -5,7 +5,6 @@ The command line, the tools for agents, the HTTP API, `Corpus.search` and the re
 place that says which values are allowed.
 """
 
-import difflib
 import functools
 import inspect
 import json
@@ -23,7 +22,7 @@ from typing import (
     get_args,
 )
 
-from tamis.errors import BadQuery, UsageError
+from tamis.errors import BadQuery, UsageError, nearest
 from tamis.text.languages import CHUNK_TYPES
 
 # In characters. A model reads some two thousand, and the words lane gains nothing from more.
@@ -218,9 +217,7 @@ def _unknown(
     hint = f"{where} takes no arguments"
     if arguments:
         hint = f"allowed: {', '.join(each.name for each in arguments)}"
-    near = difflib.get_close_matches(name[:_LONGEST_VALUE], names, n=1)
-    if near:
-        hint = f"did you mean {near[0]}? {hint}"
+    hint = f"{nearest(name[:_LONGEST_VALUE], names)} {hint}".lstrip()
     return UsageError(f"{where} has no argument {said(name)}", hint=hint)
 
 

@@ -23,6 +23,12 @@ EDITORS: Final[Mapping[str, str]] = {
 }
 
 
+DEFAULT_MODEL: Final = "granite"
+QUICK_MODEL: Final = "hashing"  # takes no longer than looking a vector up
+NO_MODEL: Final = "none"  # words only: no vectors are made or searched
+MODELS: Final = (DEFAULT_MODEL, "bge", QUICK_MODEL, NO_MODEL)
+
+
 def key(
     default: Any,
     doc: str,
@@ -242,6 +248,7 @@ class ModelSettings:
     name: str = key(
         "",
         "The embedder: granite, bge, hashing or none; empty is what the index has, else granite.",
+        choices=("", *MODELS),
     )
     threads: int = key(
         0, "Threads that embed; 0 is one for each core.", low=0, high=256

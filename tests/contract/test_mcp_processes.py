@@ -301,7 +301,7 @@ def test_a_home_folder_is_not_indexed_by_accident(where, tmp_path):
     ("arguments", "said"),
     [
         (["--root", "nowhere"], "does not exist"),
-        (["--model", "foo"], "there is no model 'foo'"),
+        (["--model", "foo"], "model.name is 'foo'"),
         (["--http", "nonsense"], "is no address"),
         (["--http", "0.0.0.0:0"], "--token"),
         (["--http", "127.0.0.1:0", "--token", "short"], "token"),

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from support.packages import altered, installed, not_installed
-from tamis.configuration import DEFAULT_MODEL, MODEL_NAMES, check_name
 from tamis.errors import BadSetting, ModelFault
 from tamis.models import encoder, granite
 from tamis.models.embedders import Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
 from tamis.search.scores import Logistic
+from tamis.settings import DEFAULT_MODEL
+from tamis.settings import MODELS as MODEL_NAMES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -202,7 +203,7 @@ def test_names(monkeypatch):
     assert isinstance(load_embedder("hashing"), HashingEmbedder)
     for name in ("", "Granite", "gpt"):
         with pytest.raises(BadSetting, match="there is no model") as caught:
-            check_name(name)
+            load_embedder(name)
         assert "granite, bge, hashing, none" in caught.value.hint
 
 

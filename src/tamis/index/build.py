@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tamis.configuration import NO_MODEL
 from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, make_plan, read_within, recipe
 from tamis.index.protocol import Index, Paths, Prepared, Touched, Writing
@@ -27,7 +26,7 @@ from tamis.ingest.walk import Entry
 from tamis.model import Document, FileState, Report, Skipped, Stamps
 from tamis.models.embedders import Embedder, check_model, model_facts, model_name
 from tamis.progress import Progress
-from tamis.settings import Settings
+from tamis.settings import NO_MODEL, Settings
 
 # A segment of this many passages takes some 40 MB of memory before it is written.
 BATCH_CHUNKS: Final = 8_192

@@ -100,7 +100,11 @@ def make_plan(
         else:
             changed.append(item)
         if most and len(changed) + len(unchanged) > most:
-            raise TooManyFiles(root, most)
+            raise TooManyFiles(
+                f"{root} has more than {most:,} files to index",
+                hint="ignore some (.graphragignore); if all are meant, run: tamis index --yes, "
+                "or raise index.max_files",
+            )
     return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tamis.configuration import check_name, load, user_file
+from tamis.configuration import load, user_file
 from tamis.errors import RootTooWide, UsageError
 from tamis.ingest.walk import checked_root
 from tamis.settings import Settings
@@ -53,8 +53,6 @@ def served(
     for name, path in zip(names_of(paths), paths, strict=True):
         reload = partial(load, path, flags, config=config_file)
         settings = reload()
-        if settings.model.name:
-            check_name(settings.model.name)
         folder = Folder(name, path, settings, place, reload, tuple(settings_files))
         folders.append(folder)
     return tuple(folders)
@@ -88,7 +86,10 @@ def chosen_roots(given: Sequence[str], option: str = "--root ") -> tuple[Path, .
     for path in given or (".",):
         root = checked_root(path)
         if holds_a_home(root) and not path.startswith(("/", "~")):
-            raise RootTooWide(root, option)
+            raise RootTooWide(
+                f"{root} would be searched with everything in it, and nobody asked for that",
+                hint=f"say which folder with {option}FOLDER; if all of it is meant: {option}{root}",
+            )
         roots.append(root)
     return tuple(dict.fromkeys(roots))
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tamis.configuration import DEFAULT_MODEL, NO_MODEL, load, read_config
+from tamis.configuration import load, read_config
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, BadJudgedSet, BadSetting, UsageError
 from tamis.index.plan import recipe
@@ -33,7 +33,7 @@ from tamis.query.language import parse_filter
 from tamis.request import LONGEST_QUERY, query_text
 from tamis.search.pipeline import lane_weights
 from tamis.search.question import STAGE_NAMES, Question, StageName
-from tamis.settings import USER_FILE_VARIABLE, Settings
+from tamis.settings import DEFAULT_MODEL, NO_MODEL, USER_FILE_VARIABLE, Settings
 from tamis.weights import Weights
 
 ALL_SETS: Final = "all sets"

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.configuration import DEFAULT_MODEL, NO_MODEL, QUICK_MODEL, check_name
-from tamis.errors import IndexMismatch, rebuild_command
+from tamis.errors import BadSetting, IndexMismatch, rebuild_command
 from tamis.model import Address
-from tamis.settings import Settings
+from tamis.settings import DEFAULT_MODEL, MODELS, NO_MODEL, QUICK_MODEL, Settings
 
 if TYPE_CHECKING:
     from tamis.models.cache import VectorCache
@@ -49,9 +48,12 @@ class Embedder(Protocol):
 
 def load_embedder(name: str, threads: int = 0) -> Embedder | None:
     """Load the embedder of that name; None for `none`. Only its own libraries are imported."""
-    check_name(name)
     if name == NO_MODEL:
         return None
+    if name == QUICK_MODEL:
+        from tamis.models.hashing import HashingEmbedder
+
+        return HashingEmbedder()
     if name == "granite":
         from tamis.models import granite
 
@@ -60,9 +62,8 @@ def load_embedder(name: str, threads: int = 0) -> Embedder | None:
         from tamis.models import encoder
 
         return encoder.load_bge(threads)
-    from tamis.models.hashing import HashingEmbedder
-
-    return HashingEmbedder()
+    hint = f"allowed: {', '.join(MODELS)}"
+    raise BadSetting(f"there is no model {name!r}", hint=hint)
 
 
 def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ text to search for, so `std::path`, `error: x` and `"type:int"` stay words. A fi
 `everything` and `nothing`. Terms side by side must all hold.
 """
 
-import difflib
 import re
 from calendar import isleap, monthrange
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from tamis.errors import BadFilter
+from tamis.errors import BadFilter, nearest
 from tamis.query import filters as f
 from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 from tamis.text.words import tag_name
@@ -317,10 +316,7 @@ def _one_of(
 def _nearest(value: str, allowed: tuple[str, ...]) -> str:
     if not allowed:
         return "none are configured"
-    hint = f"allowed: {', '.join(allowed)}"
-    for guess in difflib.get_close_matches(value, allowed, n=1):
-        hint = f"did you mean {guess}? {hint}"
-    return hint
+    return f"{nearest(value, allowed)} allowed: {', '.join(allowed)}".lstrip()
 
 
 def _period(text: str) -> tuple[float, float]:

@@ -158,7 +158,10 @@ class ServerState:
                     work, limiter=self._limiter, abandon_on_cancel=True
                 )
         except TimeoutError:
-            raise OutOfTime(self.settings.deadline) from None
+            seconds = self.settings.deadline
+            raise OutOfTime(
+                f"no answer within {seconds:g} s", hint="ask for less"
+            ) from None
         except TamisError:
             raise
         except Exception as error:

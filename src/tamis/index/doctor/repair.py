@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tamis.configuration import DEFAULT_MODEL
 from tamis.errors import StorageFault, TamisError, storage_faults
 from tamis.failpoints import reached
 from tamis.index.build import build, waiting_for
@@ -33,7 +32,7 @@ from tamis.index.vocabulary import make_if_used
 from tamis.model import INDEX_FOLDER, Finding, Repair
 from tamis.models.embedders import LoadedModels
 from tamis.progress import Progress
-from tamis.settings import Settings
+from tamis.settings import DEFAULT_MODEL, Settings
 
 _PRIVATE: Final = 0o700
 

@@ -220,7 +220,10 @@ def _check_version(connection: Connection, directory: Path) -> None:
         if not schema:
             raise IndexDamaged(directory, "index.db is empty")
     if application != _APPLICATION_ID:
-        raise IndexForeign(directory)
+        raise IndexForeign(
+            f"{directory / 'index.db'} is the database of another program",
+            hint="it was left as it is; choose another place with --index-dir or TAMIS_INDEX_DIR",
+        )
     if version > SCHEMA_VERSION:
         raise IndexMismatch(
             f"the index in {directory} was written by a newer tamis "

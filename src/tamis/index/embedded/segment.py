@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from tamis.errors import IndexDamaged, read_fault
+from tamis.errors import IndexDamaged, StorageFault
 from tamis.failpoints import reached
 from tamis.index.embedded import vectors, words
 from tamis.index.embedded.arrays import (
@@ -176,7 +176,10 @@ class Segment:
             # Merged away meanwhile, or damage: the caller decides.
             raise
         except OSError as error:
-            raise read_fault(self.directory, error) from error
+            raise StorageFault(
+                f"cannot read the index in {self.directory}: {error.strerror or error}",
+                hint="check the disk, and the permissions of that folder; your files are untouched",
+            ) from error
 
     def check_sums(self) -> None:
         """Check every byte before rows are copied: the checksums of a copy prove nothing."""

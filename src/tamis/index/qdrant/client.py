@@ -366,13 +366,20 @@ class Server:
         version = self._asked(self._client.info).version
         numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
         if tuple(numbers) < OLDEST:
-            raise EngineTooOld(self._address.url, version, ".".join(map(str, OLDEST)))
+            oldest = ".".join(map(str, OLDEST))
+            raise EngineTooOld(
+                f"{self._address.url} runs Qdrant {version}, and {oldest} is the oldest that can be used",
+                hint="upgrade the server, one minor version at a time (docs/cluster.md)",
+            )
 
     def _fault(self, error: Exception) -> EngineFault:
         url = self._address.url
         if isinstance(error, UnexpectedResponse):
             if error.status_code in (401, 403):
-                return EngineRefused(url)
+                return EngineRefused(
+                    f"{url} refuses our key",
+                    hint="set TAMIS_ENGINE_API_KEY to one that may read, or write, there",
+                )
             text = error.content[:200].decode("utf-8", "replace")
             return EngineFault(
                 f"{url} answered {error.status_code}: {text}",
@@ -381,7 +388,10 @@ class Server:
         if isinstance(error, ResourceExhaustedResponse) or _is_connection(error):
             source = getattr(error, "source", error)
             why = str(source) or type(source).__name__
-            return EngineUnreachable(url, why.splitlines()[0])
+            return EngineUnreachable(
+                f"{url} cannot be reached: {why.splitlines()[0]}",
+                hint="check engine.url and that the server runs; nothing was lost, run it again",
+            )
         return EngineFault(
             f"{url} does not answer as a Qdrant server",
             hint="check engine.url, and what listens there",

@@ -597,7 +597,10 @@ def open_index(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "qdrant_client":
             raise
-        raise EngineMissing from error
+        raise EngineMissing(
+            "engine.url is set, and the library for Qdrant servers is not installed",
+            hint='run: pip install "tamis[qdrant]"',
+        ) from error
     return QdrantIndex(
         connect(address, key, exact=engine.exact),
         address,
