@@ -1,6 +1,6 @@
 """Write `src/tamis/models/granite.onnx`: the graph of granite-embedding-30m without its weights.
 
-The weights stay in the package that carries them; `tamis.models.granite` hands them to
+The weights stay in the package that carries them; `tamis.models.encoder` hands them to
 onnxruntime by name when it opens the graph. Only this script needs the `onnx` package, and
 `tests/unit/test_models.py` writes the graph again and compares, so the file cannot drift
 from the script that made it.

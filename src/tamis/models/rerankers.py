@@ -27,10 +27,10 @@ from tamis.errors import BadSetting, ModelFault
 from tamis.models.embedders import worker_threads
 from tamis.models.encoder import (
     Array,
+    StopSign,
     carried_file,
     open_session,
     open_tokenizer,
-    stop_sign,
 )
 
 DEFAULT_RERANKER: Final = "minilm"
@@ -161,7 +161,7 @@ class _Run:
     ) -> None:
         self._model = model
         self._windows = windows
-        self._stop = stop_sign()
+        self._stop = StopSign()
         self._limit = model.clock() + seconds
         self._running: list[int] = []  # passages of the windows that are being scored
         # The pace is measured anew in each call: one busy moment would otherwise keep
