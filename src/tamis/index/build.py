@@ -137,7 +137,10 @@ class _Run:
         self.removed += len(paths)
 
     def read(
-        self, entries: Sequence[Entry], known: Mapping[str, FileState], dates: Dates
+        self,
+        entries: Sequence[Entry],
+        known: Mapping[str, FileState],
+        dates: Dates,
     ) -> Iterator[tuple[Document, FileState]]:
         """Yield the new and changed documents; note files that are unchanged or unusable."""
         wanted = recipe(self.settings)
@@ -176,7 +179,10 @@ class _Run:
                 yield document, state
 
     def write(
-        self, writer: Writing, prepared: Iterator[Prepared], pending: int
+        self,
+        writer: Writing,
+        prepared: Iterator[Prepared],
+        pending: int,
     ) -> None:
         """Commit documents in batches that fit into memory."""
         self.progress.start(pending)
@@ -239,7 +245,11 @@ def _agreed_plan(
 
 
 def _dated_plan(
-    root: Path, plan: Plan, writer: Writing, *, is_new: bool
+    root: Path,
+    plan: Plan,
+    writer: Writing,
+    *,
+    is_new: bool,
 ) -> tuple[Plan, Dates]:
     """Add the unchanged files whose date in git has moved to those that are read."""
     before = ""
@@ -256,7 +266,12 @@ def _dated_plan(
     return plan, dates
 
 
-def _loader(index: Index, writer: Writing, root: Path, load: Load) -> Load:
+def _loader(
+    index: Index,
+    writer: Writing,
+    root: Path,
+    load: Load,
+) -> Load:
     """Load the model when something is to be embedded, and record it as the model of the index."""
 
     @cache

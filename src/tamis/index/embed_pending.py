@@ -35,8 +35,8 @@ def embed_now(documents: Iterable[Read], load: Load) -> Iterator[Prepared]:
         embedder = load()
         texts = []
         for document, _ in portion:
-            for chunk in document.chunks:
-                texts.append(embedding_text(document.title, chunk))
+            title = document.title
+            texts += [embedding_text(title, chunk) for chunk in document.chunks]
         vectors = np.empty((len(texts), 0), np.float32)
         if embedder and texts:
             vectors = embedder.embed_passages(texts)
@@ -56,7 +56,10 @@ def without_vectors(read: Read) -> Prepared:
 
 
 def embed_pending(
-    writer: Writing, load: Load, progress: Progress, yields: Callable[[], bool]
+    writer: Writing,
+    load: Load,
+    progress: Progress,
+    yields: Callable[[], bool],
 ) -> None:
     """Embed the documents without vectors, of this run or earlier ones, until `yields` stops it."""
     late = writer.late_vectors
@@ -67,9 +70,12 @@ def embed_pending(
     progress.start(sum(document.chunks for document in pending), "passages")
     made: dict[str, NDArray[np.float32]] = {}
     size = 0.0
-    committed, patience = time.monotonic(), _SECONDS
+    committed = time.monotonic()
+    patience = _SECONDS
     try:
-        for portion in in_portions(wanted_first(pending), _chunks, PORTION):
+        for portion in in_portions(
+            wanted_first(pending), lambda each: each.chunks, PORTION
+        ):
             texts_of = late.texts_of([document.path for document in portion])
             texts = []
             for own in texts_of.values():
@@ -85,7 +91,9 @@ def embed_pending(
             reached("embed.portion")
             began = time.monotonic()
             if size > late.memory or began - committed > patience:
-                done, made, size = made, {}, 0.0
+                done = made
+                made = {}
+                size = 0.0
                 late.embed(done)
                 committed = time.monotonic()
                 patience = max(_SECONDS, (committed - began) / _SHARE)
@@ -95,10 +103,6 @@ def embed_pending(
         if made:
             late.embed(made)
     late.tidy()
-
-
-def _chunks(document: PendingDocument) -> int:
-    return document.chunks
 
 
 def wanted_first(pending: Sequence[PendingDocument]) -> list[PendingDocument]:
@@ -111,7 +115,9 @@ def wanted_first(pending: Sequence[PendingDocument]) -> list[PendingDocument]:
 
 
 def in_portions(
-    items: Iterable[Item], chunks: Callable[[Item], int], most: int
+    items: Iterable[Item],
+    chunks: Callable[[Item], int],
+    most: int,
 ) -> Iterator[list[Item]]:
     """Group items until each group has `most` passages; an item without any counts as one."""
     portion: list[Item] = []
@@ -121,6 +127,7 @@ def in_portions(
         total += max(1, chunks(item))
         if total >= most:
             yield portion
-            portion, total = [], 0
+            portion = []
+            total = 0
     if portion:
         yield portion

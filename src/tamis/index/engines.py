@@ -21,7 +21,10 @@ _OF_RUN: Final = ("git", "began")
 
 
 def open_index(
-    root: Path, directory: Path, settings: Settings, dimension: Callable[[], int]
+    root: Path,
+    directory: Path,
+    settings: Settings,
+    dimension: Callable[[], int],
 ) -> Index:
     """Open the index that the settings name. `dimension` is asked when a collection is created."""
     if not settings.engine.url:
@@ -63,14 +66,21 @@ def migrate(
 
     there = open_index(root, directory, settings, dimension)
     with closing(here), closing(there):
-        old, new = (here, there) if to_server else (there, here)
+        old: Index = here
+        new: Index = there
+        if not to_server:
+            old, new = new, old
         if layout:
             new.create(layout)
         return copy(old, new, root, settings, progress)
 
 
 def copy(
-    old: Index, new: Index, root: Path, settings: Settings, progress: Progress
+    old: Index,
+    new: Index,
+    root: Path,
+    settings: Settings,
+    progress: Progress,
 ) -> Report:
     """Replace the content of one index by that of another; no file is read, nothing embedded."""
     from tamis.index.build import waiting_for
@@ -79,14 +89,16 @@ def copy(
     started = time.monotonic()
     if not old.exists():
         raise old.missing(root)
-    timeout, boosts = settings.index.lock_timeout, dict(settings.weights.fields)
+    timeout = settings.index.lock_timeout
+    boosts = dict(settings.weights.fields)
     with (
         old.snapshot() as snapshot,
         new.open_for_writing(timeout, waiting_for(progress), boosts) as writer,
     ):
         _check_complete(snapshot, settings)
         new.check_owner(root, writer.facts)
-        documents = chunks = 0
+        documents = 0
+        chunks = 0
         about = snapshot.about
         progress.start(snapshot.state.documents)
         with writer.all_or_nothing():
@@ -116,7 +128,8 @@ def _passages(prepared: Prepared) -> int:
 
 def _check_complete(snapshot: IndexSnapshot, settings: Settings) -> None:
     """Refuse to copy an index that is incomplete, or that the settings would make otherwise."""
-    state, wanted = snapshot.state, recipe(settings)
+    state = snapshot.state
+    wanted = recipe(settings)
     hint = "run tamis index first, then this again"
     if state.pending_files or state.pending_chunks:
         raise IndexMismatch("the index is not whole yet", hint=hint)

@@ -4,11 +4,11 @@ A link is found by the last part of the path that it points to (`tamis.text.link
 cost of a lookup depends on the documents, their links, and other documents with the same names only.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from tamis.index.protocol import Edge, Paths
+from tamis.index.protocol import Allowed, Edge, Paths
 from tamis.model import Link
 from tamis.text import linking
 
@@ -122,20 +122,26 @@ def _order(edge: Edge) -> tuple[str, str, str, str, int]:
     return edge.source, edge.target, edge.type, edge.anchor, ordinal
 
 
-def each_once(touching: EdgesOf) -> list[Edge]:
-    """List the edges of documents, in their order; an edge between two of them touches both."""
-    found: dict[Edge, None] = {}
-    for own in touching.values():
-        found |= dict.fromkeys(own)
-    return list(found)
+class LinkedSnapshot:
+    """The links and degrees of a snapshot, from the edges that its engine looks up."""
 
+    def touching(self, paths: Paths, allowed: Allowed) -> EdgesOf:
+        """Return the allowed edges from and to each of the documents."""
+        raise NotImplementedError
 
-def degrees(touching: EdgesOf) -> dict[str, int]:
-    """Count the other documents that each document is linked with."""
-    counts = {}
-    for path, own in touching.items():
-        ends = {path}
-        for edge in own:
-            ends |= {edge.source, edge.target}
-        counts[path] = len(ends) - 1
-    return counts
+    def links(self, paths: Paths, allowed: Allowed) -> Sequence[Edge]:
+        """List the edges of documents in order, once also if they lead between two of them."""
+        found: dict[Edge, None] = {}
+        for own in self.touching(paths, allowed).values():
+            found |= dict.fromkeys(own)
+        return list(found)
+
+    def degrees(self, paths: Paths, allowed: Allowed) -> Mapping[str, int]:
+        """Count the other documents that each document is linked with."""
+        counts = {}
+        for path, own in self.touching(paths, allowed).items():
+            ends = {path}
+            for edge in own:
+                ends |= {edge.source, edge.target}
+            counts[path] = len(ends) - 1
+        return counts

@@ -84,7 +84,10 @@ class Changes:
 
 
 def make_plan(
-    root: Path, settings: Settings, known: Mapping[str, Stamps], most: int = 0
+    root: Path,
+    settings: Settings,
+    known: Mapping[str, Stamps],
+    most: int = 0,
 ) -> Plan:
     """Walk the root and compare; raise TooManyFiles for more than `most` files (0: any number)."""
     largest = largest_file(settings)
@@ -123,7 +126,11 @@ def known_to(snapshot: IndexSnapshot, settings: Settings) -> Known:
     return Known(stamps, snapshot.skipped(), began)
 
 
-def count_changes(root: Path, settings: Settings, known: Known) -> Changes:
+def count_changes(
+    root: Path,
+    settings: Settings,
+    known: Known,
+) -> Changes:
     """Walk the root and count the files that differ from the index."""
     plan = make_plan(root, settings, known.stamps)
     largest = largest_file(settings)
@@ -146,7 +153,11 @@ def count_changes(root: Path, settings: Settings, known: Known) -> Changes:
     )
 
 
-def _indexed_kind(entry: Entry, before: Stamps, largest: float) -> Kind:
+def _indexed_kind(
+    entry: Entry,
+    before: Stamps,
+    largest: float,
+) -> Kind:
     """Say how a file differs from its indexed state."""
     _, size, mtime_ns, ctime_ns, inode, read_ns = before
     is_same = (entry.size, entry.mtime_ns) == (size, mtime_ns)
@@ -160,7 +171,10 @@ def _indexed_kind(entry: Entry, before: Stamps, largest: float) -> Kind:
 
 
 def _new_kind(
-    entry: Entry, before: Skipped | None, largest: float, began: float
+    entry: Entry,
+    before: Skipped | None,
+    largest: float,
+    began: float,
 ) -> Kind:
     """Say whether a file that is not indexed is new, or was skipped and would be again.
 
@@ -300,7 +314,10 @@ def _leads_outside(root: Path, path: str) -> bool:
 
 
 def why_not_indexed(
-    root: Path, settings: Settings, path: str, skipped: Mapping[str, Skipped]
+    root: Path,
+    settings: Settings,
+    path: str,
+    skipped: Mapping[str, Skipped],
 ) -> WhyNot:
     """Say why a file is no document of the index. `skipped` are the files that the last run skipped."""
     # The rule that ignored a file may be gone by now: only the other reasons are final.

@@ -137,7 +137,10 @@ class Snapshot(Protocol):
     def state(self) -> IndexState: ...
     def allow(self, filter: Filter) -> Allowed: ...
     def lanes(
-        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+        self,
+        asks: Sequence[LaneAsk],
+        allowed: Allowed,
+        depth: int,
     ) -> Mapping[Lane, Sequence[Hit]]:
         """Ask several lanes at once; terms without a weight count 1."""
 

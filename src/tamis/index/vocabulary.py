@@ -6,6 +6,7 @@ term is embedded twice. Until the vocabulary is complete, searches do without ex
 """
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -82,7 +83,12 @@ def _complete_size(reader: Reader, settings: Settings) -> int | None:
     return len(vocabulary)
 
 
-def _make(reader: Reader, settings: Settings, load: Load, progress: Progress) -> None:
+def _make(
+    reader: Reader,
+    settings: Settings,
+    load: Load,
+    progress: Progress,
+) -> None:
     """Do one round: write the terms of segments, their vectors and the vocabulary, and name it in index.db."""
     directory = reader.directory
     try:
@@ -105,9 +111,9 @@ def _make(reader: Reader, settings: Settings, load: Load, progress: Progress) ->
     vectors = np.empty((len(names), facts["dimension"]), np.float16)
     for at, term in enumerate(names):
         vectors[at] = known[term]
-    made = concepts.write_vocabulary(
-        directory, terms, names, vectors, fingerprint, floor
-    )
+    made = uuid.uuid4().hex
+    places = concepts.places_of(terms, names, floor)
+    concepts.write_vectors(directory, made, names, vectors, fingerprint, places)
     with (
         writer_lock(directory, settings.index.lock_timeout, waiting_for(progress)),
         database.database_faults(directory),
@@ -124,9 +130,10 @@ def _terms(snapshot: EmbeddedSnapshot) -> list[tuple[Segment, concepts.Arrays]]:
     """Open the terms of every segment; write those that are missing."""
     found = []
     for segment in snapshot.view.segments:
-        if concepts.open_terms(segment) is None:
-            concepts.write_terms(segment, _texts(snapshot, segment))
         arrays = concepts.open_terms(segment)
+        if arrays is None:
+            concepts.write_terms(segment, _texts(snapshot, segment))
+            arrays = concepts.open_terms(segment)
         if arrays is None:
             raise FileNotFoundError(segment.record.folder)
         found.append((segment, arrays))
@@ -148,7 +155,10 @@ def _texts(snapshot: EmbeddedSnapshot, segment: Segment) -> Iterator[tuple[int, 
 
 
 def _embedded(
-    directory: Path, new: Sequence[bytes], embedder: Embedder, progress: Progress
+    directory: Path,
+    new: Sequence[bytes],
+    embedder: Embedder,
+    progress: Progress,
 ) -> Iterator[tuple[bytes, NDArray[np.float16]]]:
     """Yield terms with their vectors; write each batch to a file.
 
@@ -160,7 +170,9 @@ def _embedded(
         some = new[start : start + BATCH]
         texts = [name.decode("utf-8", "surrogatepass") for name in some]
         vectors = embedder.embed_passages(texts).astype(np.float16)
-        concepts.write_part(directory, some, vectors, embedder.fingerprint)
+        part = f"part-{uuid.uuid4().hex}"
+        fingerprint = embedder.fingerprint
+        concepts.write_vectors(directory, part, some, vectors, fingerprint, {})
         yield from zip(some, vectors, strict=True)
         if time.monotonic() - reported >= _REPORT_EVERY:
             reported = time.monotonic()

@@ -39,15 +39,32 @@ class Truncated(Exception):
 
 def write_arrays(file: Path, arrays: Arrays) -> None:
     """Write and sync. The caller syncs the folder and gives the file its final name."""
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header, places = _lay_out(contiguous)
-    prefix = _PREFIX.pack(_MAGIC, len(header), _sum(header))
+    # Padding fixes the length of the header before it is made.
+    room = 512 + 200 * len(arrays)
+    end = _PREFIX.size + room
+    described = {}
+    blocks: list[tuple[int, memoryview | bytes]] = []
+    for name, array in arrays.items():
+        block: memoryview | bytes = b""
+        if array.size:
+            block = np.ascontiguousarray(array).data.cast("B")
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        end = start + array.nbytes
+        blocks.append((start, block))
+        described[name] = {
+            "type": array.dtype.str,
+            "shape": array.shape,
+            "at": start,
+            "sum": _sum(block).hex(),
+        }
+    header = json.dumps({"size": end, "arrays": described}).encode().ljust(room)
     with open(file, "wb", opener=private) as out:
-        out.write(prefix + header)
+        out.write(_PREFIX.pack(_MAGIC, len(header), _sum(header)))
+        out.write(header)
         reached("arrays.begun")
-        for place, array in zip(places, contiguous.values(), strict=True):
-            out.write(b"\0" * (place - out.tell()))
-            out.write(_bytes(array))
+        for start, block in blocks:
+            out.write(b"\0" * (start - out.tell()))
+            out.write(block)
         out.flush()
         reached("arrays.written")
         os.fsync(out.fileno())
@@ -56,10 +73,6 @@ def write_arrays(file: Path, arrays: Arrays) -> None:
 def private(file: str, flags: int) -> int:
     """Open a file that only its owner may read, whatever the umask says."""
     return os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-
-def _bytes(array: Array) -> memoryview | bytes:
-    return array.data.cast("B") if array.size else b""
 
 
 def _sum(data: memoryview | bytes) -> bytes:
@@ -73,26 +86,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _lay_out(arrays: Arrays) -> tuple[bytes, list[int]]:
-    """Make the header and the places of the arrays. Padding fixes its length before it is written."""
-    room = 512 + 200 * len(arrays)
-    end = _PREFIX.size + room
-    places = []
-    described = {}
-    for name, array in arrays.items():
-        start = -(-end // _ALIGNMENT) * _ALIGNMENT
-        end = start + array.nbytes
-        places.append(start)
-        described[name] = {
-            "type": array.dtype.str,
-            "shape": array.shape,
-            "at": start,
-            "sum": _sum(_bytes(array)).hex(),
-        }
-    header = json.dumps({"size": end, "arrays": described})
-    return header.encode().ljust(room), places
 
 
 def map_arrays(file: Path) -> Arrays:
@@ -144,7 +137,11 @@ def _opened(file: Path) -> Iterator[tuple[BinaryIO, dict[str, Any]]]:
             raise Truncated(f"{file.name} has a broken header") from error
 
 
-def _described(source: BinaryIO, name: str, size: int) -> dict[str, Any]:
+def _described(
+    source: BinaryIO,
+    name: str,
+    size: int,
+) -> dict[str, Any]:
     """Read the description of each array; the file must have the form and size of its header."""
     prefix = source.read(_PREFIX.size)
     if len(prefix) < _PREFIX.size:

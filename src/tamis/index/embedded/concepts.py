@@ -65,7 +65,11 @@ def _terms_file(segment: Segment) -> Path:
     return file_of(segment.directory, segment.record, "terms")
 
 
-def _write(file: Path, partial: Path, arrays: Arrays) -> None:
+def _write(
+    file: Path,
+    partial: Path,
+    arrays: Arrays,
+) -> None:
     try:
         write_arrays(partial, arrays)
         reached("concepts.written")
@@ -103,16 +107,25 @@ def open_terms(segment: Segment) -> Arrays | None:
     except (Truncated, FileNotFoundError, KeyError):
         return None
     # Numbers that lead outside are damage, whatever wrote them.
-    ends, rows = arrays["ends"], arrays["rows"]
+    ends = arrays["ends"]
+    rows = arrays["rows"]
     if len(ends) != len(arrays["name_ends"]) or not _inside(
         rows, 0, segment.record.rows
     ):
         return None
-    counted = int(ends[-1]) if len(ends) else 0
-    return arrays if counted == len(rows) else None
+    counted = 0
+    if len(ends):
+        counted = int(ends[-1])
+    if counted != len(rows):
+        return None
+    return arrays
 
 
-def _inside(numbers: Array, first: int, end: int) -> bool:
+def _inside(
+    numbers: Array,
+    first: int,
+    end: int,
+) -> bool:
     """Return True if no number leads outside a range."""
     if not len(numbers):
         return True
@@ -156,7 +169,12 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.arrays["name_ends"])
 
-    def common(self, masks: Sequence[Mask | None], floor: int, most: int) -> Mask:
+    def common(
+        self,
+        masks: Sequence[Mask | None],
+        floor: int,
+        most: int,
+    ) -> Mask:
         """Choose the `most` most frequent terms of those that `floor` allowed rows have; ties by term."""
         counts = np.zeros(len(self), np.int64)
         for terms, places, mask in zip(self.terms, self.places, masks, strict=True):
@@ -250,37 +268,25 @@ def _read(file: Path, fingerprint: str) -> Arrays | None:
 # --- Making a vocabulary --------------------------------------------------------
 
 
-def write_part(
-    directory: Path, names: Sequence[bytes], full: Array, fingerprint: str
-) -> None:
-    """Keep the vectors that a run has made so far."""
-    _write_vectors(directory, f"part-{uuid.uuid4().hex}", names, full, fingerprint, {})
-
-
-def write_vocabulary(
-    directory: Path,
+def places_of(
     segments: Terms,
     names: Sequence[bytes],
-    full: Array,
-    fingerprint: str,
     floor: int,
-) -> str:
-    """Write a vocabulary; returns its name. It is in use when index.db names it."""
+) -> Arrays:
+    """Make the arrays that a vocabulary has beside its terms and their vectors."""
     folders = "".join(segment.record.folder for segment, _ in segments).encode()
-    more = {
+    arrays = {
         "folders": np.frombuffer(folders, np.uint8),
         "floor": np.array([floor]),
     }
     number = {name: at for at, name in enumerate(names)}
     for at, (_, terms) in enumerate(segments):
         places = [number.get(name, -1) for name in words.names_of(terms)]
-        more[f"places-{at}"] = np.array(places, np.int32)
-    name = uuid.uuid4().hex
-    _write_vectors(directory, name, names, full, fingerprint, more)
-    return name
+        arrays[f"places-{at}"] = np.array(places, np.int32)
+    return arrays
 
 
-def _write_vectors(
+def write_vectors(
     directory: Path,
     name: str,
     names: Sequence[bytes],
@@ -288,6 +294,7 @@ def _write_vectors(
     fingerprint: str,
     more: Arrays,
 ) -> None:
+    """Write a vocabulary, which is in use when index.db names it, or a part of one."""
     coded = vectors.encode(full.astype(np.float32))
     arrays: Arrays = {
         "names": np.frombuffer(b"".join(names), np.uint8),
@@ -300,7 +307,8 @@ def _write_vectors(
     }
     home = _home(directory)
     home.mkdir(mode=0o700, exist_ok=True)
-    _write(home / f"{name}.bin", home / f"{name}.bin.partial", arrays)
+    file = home / f"{name}.bin"
+    _write(file, file.with_name(f"{name}.bin.partial"), arrays)
 
 
 def known_vectors(directory: Path, fingerprint: str) -> dict[bytes, Array]:

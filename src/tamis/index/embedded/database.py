@@ -379,7 +379,10 @@ _DOCUMENT: Final = "d.path, d.id, d.segment, d.place, d.aliases"
 
 
 def documents(
-    connection: Connection, column: str, values: Values, tables: str = "documents d"
+    connection: Connection,
+    column: str,
+    values: Values,
+    tables: str = "documents d",
 ) -> list[DocumentRecord]:
     """Find documents by a column of theirs, or of a table that is joined with theirs."""
     rows = select(connection, f"{_DOCUMENT} FROM {tables}", column, values)
@@ -402,35 +405,34 @@ class Records:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.execute = connection.execute
 
     def file_states(self) -> dict[str, FileState]:
         columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
-        rows = self.connection.execute(f"SELECT {columns} FROM documents")
+        rows = self.execute(f"SELECT {columns} FROM documents")
         return {path: FileState._make(state) for path, *state in rows}
 
     def stamps(self, recipe: str) -> dict[str, Stamps]:
         """Times and sizes by path, as far as a walk compares them."""
         columns = "path, size, mtime_ns, ctime_ns, inode, CASE WHEN recipe = ? THEN read_ns ELSE 0 END"
-        rows = self.connection.execute(f"SELECT {columns} FROM documents", [recipe])
+        rows = self.execute(f"SELECT {columns} FROM documents", [recipe])
         return {row[0]: row for row in rows}
 
     def skipped(self) -> tuple[Skipped, ...]:
         columns = "path, reason, detail"
-        rows = self.connection.execute(f"SELECT {columns} FROM skipped ORDER BY path")
+        rows = self.execute(f"SELECT {columns} FROM skipped ORDER BY path")
         return tuple(Skipped(*row) for row in rows)
 
     def document(self, path: str) -> Document:
         """A document with all its passages, links and sections, as far as it is stored."""
         (found,) = self.documents_at([path])
         key = [found.id]
-        (front,) = self.connection.execute(
-            f"SELECT {_FRONT} FROM documents d WHERE d.id = ?", key
-        )
-        chunks = self.connection.execute(
+        (front,) = self.execute(f"SELECT {_FRONT} FROM documents d WHERE d.id = ?", key)
+        chunks = self.execute(
             f"SELECT {_CHUNK} FROM chunks c WHERE c.document = ? ORDER BY c.ordinal",
             key,
         )
-        sections = self.connection.execute(
+        sections = self.execute(
             "SELECT content, header_path, start_line, end_line FROM parents"
             " WHERE document = ? ORDER BY number",
             key,
@@ -533,7 +535,11 @@ def _chunk_of(row: Values) -> Chunk:
 
 
 def add_document(
-    connection: Connection, prepared: Prepared, segment: int, place: int, first: int
+    connection: Connection,
+    prepared: Prepared,
+    segment: int,
+    place: int,
+    first: int,
 ) -> None:
     """Insert a document with all that belongs to it; its passages have keys from `first` on."""
     document = prepared.document
@@ -596,7 +602,11 @@ def _stored_texts(texts: Sequence[str]) -> str:
     return json.dumps(texts) if texts else ""
 
 
-def _insert(connection: Connection, table: str, rows: Sequence[Values]) -> None:
+def _insert(
+    connection: Connection,
+    table: str,
+    rows: Sequence[Values],
+) -> None:
     if rows:
         connection.executemany(f"INSERT INTO {table} VALUES ({marks(rows[0])})", rows)
 
@@ -657,7 +667,11 @@ def folders(directory: Path) -> set[str]:
         return {record.folder for record in segments(connection)}
 
 
-def set_dead(connection: Connection, segment: int, dead: bytes) -> None:
+def set_dead(
+    connection: Connection,
+    segment: int,
+    dead: bytes,
+) -> None:
     connection.execute("UPDATE segments SET dead = ? WHERE id = ?", (dead, segment))
 
 

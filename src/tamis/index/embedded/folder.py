@@ -136,7 +136,11 @@ def writer_lock(
         os.close(handle)
 
 
-def _acquire(file: Path, timeout: float, waiting: Callable[[str], None]) -> int:
+def _acquire(
+    file: Path,
+    timeout: float,
+    waiting: Callable[[str], None],
+) -> int:
     """Open and lock the lock file."""
     deadline = time.monotonic() + timeout
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -30,12 +30,11 @@ from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.database import DocumentRecord, Records, texts_of
 from tamis.index.embedded.segment import Segment, dead_documents
 from tamis.index.embedded.words import Mask, Rows, Scores
-from tamis.index.links import EdgesOf, LinkCache, degrees, each_once, edges_of
+from tamis.index.links import EdgesOf, LinkCache, LinkedSnapshot, edges_of
 from tamis.index.protocol import (
     Allowed,
     Capabilities,
     Concept,
-    Edge,
     Hit,
     IndexFacts,
     LaneAsk,
@@ -94,7 +93,7 @@ class AllowedRows:
     common: dict[tuple[int, int], Mask] = field(default_factory=dict)  # of expansion
 
 
-class EmbeddedSnapshot(Records):
+class EmbeddedSnapshot(Records, LinkedSnapshot):
     """A view with the transaction that keeps the texts at the same generation."""
 
     def __init__(self, view: View, connection: database.Connection) -> None:
@@ -122,7 +121,7 @@ class EmbeddedSnapshot(Records):
         folder = segment.record.folder
         if folder not in cache:
             columns = "place, path, tags, author, category, modified"
-            rows = self.connection.execute(
+            rows = self.execute(
                 f"SELECT {columns} FROM documents WHERE segment = ?",
                 [segment.record.id],
             )
@@ -158,7 +157,7 @@ class EmbeddedSnapshot(Records):
 
     def warnings(self) -> dict[str, str]:
         query = "SELECT path, warning FROM documents WHERE warning != '' ORDER BY path"
-        return dict(self.connection.execute(query))
+        return dict(self.execute(query))
 
     def prepared(self) -> Iterator[Prepared]:
         states = self.file_states()
@@ -233,7 +232,10 @@ class EmbeddedSnapshot(Records):
     # --- Lanes ------------------------------------------------------------------
 
     def lanes(
-        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+        self,
+        asks: Sequence[LaneAsk],
+        allowed: Allowed,
+        depth: int,
     ) -> Mapping[Lane, Sequence[Hit]]:
         """Ask the last lane on this thread and the others beside it."""
         if not asks:
@@ -247,7 +249,12 @@ class EmbeddedSnapshot(Records):
         found[last.lane] = hits
         return found
 
-    def _lane(self, ask: LaneAsk, allowed: Allowed, depth: int) -> list[Hit]:
+    def _lane(
+        self,
+        ask: LaneAsk,
+        allowed: Allowed,
+        depth: int,
+    ) -> list[Hit]:
         if ask.vector is None:
             return self._ranked(ask, allowed, depth)
         nearest = vectors.nearest
@@ -260,7 +267,12 @@ class EmbeddedSnapshot(Records):
                 hits += _hits(segment, rows, scores)
         return hits
 
-    def _ranked(self, ask: LaneAsk, allowed: Allowed, depth: int) -> list[Hit]:
+    def _ranked(
+        self,
+        ask: LaneAsk,
+        allowed: Allowed,
+        depth: int,
+    ) -> list[Hit]:
         """Count terms over the allowed rows of all segments, then score those of each."""
         stored = [words.stored(term) for term in ask.terms]
         counts = [0] * len(stored)
@@ -300,13 +312,7 @@ class EmbeddedSnapshot(Records):
 
     # --- Links ------------------------------------------------------------------
 
-    def links(self, paths: Paths, allowed: Allowed) -> Sequence[Edge]:
-        return each_once(self._edges_of(paths, allowed))
-
-    def degrees(self, paths: Paths, allowed: Allowed) -> Mapping[str, int]:
-        return degrees(self._edges_of(paths, allowed))
-
-    def _edges_of(self, paths: Paths, allowed: Allowed) -> EdgesOf:
+    def touching(self, paths: Paths, allowed: Allowed) -> EdgesOf:
         is_allowed = partial(self._is_allowed, allowed)
         return edges_of(self, paths, is_allowed, allowed.rows.links)
 
@@ -336,7 +342,10 @@ class EmbeddedSnapshot(Records):
         return found
 
     def coverage(
-        self, terms: Sequence[str], positions: Positions, allowed: Allowed
+        self,
+        terms: Sequence[str],
+        positions: Positions,
+        allowed: Allowed,
     ) -> Sequence[float]:
         places = self._places(positions)
         counts = [0] * len(terms)
@@ -393,12 +402,16 @@ class EmbeddedSnapshot(Records):
         )
         found = {}
         for place in wanted:
-            for row in self.connection.execute(query, place):
+            for row in self.execute(query, place):
                 found[place] = Parent(*row)
         return found
 
 
-def _hits(segment: Segment, rows: Rows, scores: Scores) -> list[Hit]:
+def _hits(
+    segment: Segment,
+    rows: Rows,
+    scores: Scores,
+) -> list[Hit]:
     keys = segment.rows["chunk"][rows].tolist()
     return list(map(Hit, keys, scores.tolist()))
 

@@ -130,7 +130,11 @@ def is_ours(entry: Path) -> bool:
     return bool(_OURS.fullmatch(entry.name)) and not entry.is_symlink()
 
 
-def file_of(directory: Path, record: SegmentRecord, name: str) -> Path:
+def file_of(
+    directory: Path,
+    record: SegmentRecord,
+    name: str,
+) -> Path:
     return directory / "segments" / record.folder / f"{name}.bin"
 
 
@@ -270,7 +274,9 @@ def pack_dead(dead: Mask) -> bytes:
 
 
 def segment_files(
-    batch: Sequence[Prepared], first: int, boosts: Mapping[str, float]
+    batch: Sequence[Prepared],
+    first: int,
+    boosts: Mapping[str, float],
 ) -> dict[str, Arrays]:
     """Make the arrays of a new segment; `batch` is in the order of paths."""
     lanes = Lanes(boosts)

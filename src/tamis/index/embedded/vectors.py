@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import simsimd
 
-from tamis.index.embedded.arrays import Array, Arrays
+from tamis.index.embedded.arrays import Arrays
 from tamis.index.embedded.words import Mask, Rows, Scores, best
 from tamis.index.protocol import Vectors
 
@@ -49,26 +49,52 @@ def _lengths(rows: Scores) -> Scores:
 
 
 def nearest(
-    arrays: Arrays, query: Vectors, mask: Mask | None, depth: int
+    arrays: Arrays,
+    query: Vectors,
+    mask: Mask | None,
+    depth: int,
 ) -> tuple[Rows, Scores]:
     """Find the `depth` allowed rows nearest to the query, with their scores; rows ascend."""
+    codes = arrays["codes"]
+    scale = arrays["scale"]
     rows = None
-    codes, scale = arrays["codes"], arrays["scale"]
     if mask is not None and mask.sum() <= _SPARSE * len(mask):
         rows = np.flatnonzero(mask)
-        codes, scale = codes[rows], scale[rows]
+        codes = codes[rows]
+        scale = scale[rows]
         mask = None
     if not len(codes):
         return np.empty(0, np.int64), np.empty(0)
-    worst = float(arrays["residual"].max())
-    chosen = _possible(codes, scale, worst, query, mask, depth)
+
+    query_scale = float(np.abs(query).max()) / 127.0 or 1.0
+    query_codes = np.rint(query / query_scale).astype(np.int8)
+    exact = query.astype(np.float64)
+    query_rest = float(_lengths(exact - query_codes * query_scale))
+    worst_residual = float(arrays["residual"].max())
+    by_rows = worst_residual * float(_lengths(exact))
+    by_query = (1.0 + worst_residual) * query_rest
+    error = by_rows + by_query + _SLACK
+    # Whole numbers, which are exact on every machine.
+    products = simsimd.cdist(query_codes[np.newaxis], codes, metric="dot")
+    estimate = np.asarray(products)[0] * (scale * query_scale)
+    if mask is not None:
+        estimate[~mask] = -np.inf
+    is_possible = np.isfinite(estimate)
+    if len(estimate) > depth:
+        place = len(estimate) - depth
+        edge = np.partition(estimate, place)[place]
+        is_possible = estimate >= max(edge - 2 * error, -3.0)
+    chosen = np.flatnonzero(is_possible)
     if rows is not None:
         chosen = rows[chosen]
     return best(chosen, score(arrays["full"], chosen, query), depth)
 
 
 def nearest_then_masked(
-    arrays: Arrays, query: Vectors, mask: Mask | None, depth: int
+    arrays: Arrays,
+    query: Vectors,
+    mask: Mask | None,
+    depth: int,
 ) -> tuple[Rows, Scores]:
     """Find the same rows by scanning all and dropping the others, deeper until enough are left."""
     size = len(arrays["codes"])
@@ -83,37 +109,12 @@ def nearest_then_masked(
         reach *= 4
 
 
-def score(full: Vectors, rows: Rows, query: Vectors) -> Scores:
+def score(
+    full: Vectors,
+    rows: Rows,
+    query: Vectors,
+) -> Scores:
     """Compute the score of each row by itself."""
     products = full[rows].astype(np.float64) * query.astype(np.float64)
     scores: Scores = products.sum(axis=1)
     return scores
-
-
-def _possible(
-    codes: Array,
-    scale: Array,
-    worst_residual: float,
-    query: Vectors,
-    mask: Mask | None,
-    depth: int,
-) -> Rows:
-    """Return the rows that the bound cannot rule out."""
-    query_scale = float(np.abs(query).max()) / 127.0 or 1.0
-    query_codes = np.rint(query / query_scale).astype(np.int8)
-    exact = query.astype(np.float64)
-    query_rest = float(_lengths(exact - query_codes * query_scale))
-    query_length = float(_lengths(exact))
-    by_rows = worst_residual * query_length
-    by_query = (1.0 + worst_residual) * query_rest
-    error = by_rows + by_query + _SLACK
-    # Whole numbers, which are exact on every machine.
-    products = simsimd.cdist(query_codes[np.newaxis], codes, metric="dot")
-    estimate = np.asarray(products)[0] * (scale * query_scale)
-    if mask is not None:
-        estimate[~mask] = -np.inf
-    if len(estimate) <= depth:
-        return np.flatnonzero(np.isfinite(estimate))
-    place = len(estimate) - depth
-    edge = np.partition(estimate, place)[place]
-    return np.flatnonzero(estimate >= max(edge - 2 * error, -3.0))

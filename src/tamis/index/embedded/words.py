@@ -30,7 +30,11 @@ Scores = NDArray[np.float64]
 Mask = NDArray[np.bool_]  # of rows; None instead of a mask allows all
 
 
-def best(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
+def best(
+    rows: Rows,
+    scores: Scores,
+    depth: int,
+) -> tuple[Rows, Scores]:
     """Return the `depth` best of ascending rows.
 
     Rows of a segment are in the order of path and position, so of equal scores at the edge the
@@ -96,7 +100,12 @@ class Postings:
         """Read the terms of a field, to be added to any number of rows."""
         return self.fields[field], self.numbers.of(text)
 
-    def add(self, row: int, field: int, terms: Sequence[int]) -> None:
+    def add(
+        self,
+        row: int,
+        field: int,
+        terms: Sequence[int],
+    ) -> None:
         if terms:
             self.terms += terms
             self.runs.append((row, field, len(terms)))
@@ -134,7 +143,10 @@ class Postings:
 
 
 def pack(
-    names: Sequence[bytes], term: Array, row: Array, weight: Array
+    names: Sequence[bytes],
+    term: Array,
+    row: Array,
+    weight: Array,
 ) -> dict[str, Array]:
     """Make word arrays from sorted names and postings sorted by (term, row)."""
     ends = np.cumsum([len(name) for name in names], dtype=np.int64)
@@ -174,38 +186,43 @@ def _run(ends: Array, at: int) -> tuple[int, int]:
 
 def merge(parts: Sequence[tuple[Arrays, Array]]) -> Arrays:
     """Merge the word arrays of segments, each with the new numbers of its rows (-1: dropped)."""
-    taken = [_taken(arrays, new_rows) for arrays, new_rows in parts]
     names: set[bytes] = set()
-    for own, _, _, _ in taken:
+    owned = []  # the terms of each part, and for each posting its term's place there
+    rows = []
+    weights = []
+    for arrays, new_rows in parts:
+        moved = new_rows.astype(np.int32)[arrays["rows"]]
+        kept = np.flatnonzero(moved >= 0)
+        places = np.searchsorted(arrays["ends"], kept, side="right")
+        used, within = np.unique(places, return_inverse=True)
+        # Only the names in use: a few documents may be moved out of a large segment.
+        block = arrays["names"].tobytes()
+        bounds = np.concatenate(([0], arrays["name_ends"]))
+        starts = bounds[used].tolist()
+        ends = bounds[used + 1].tolist()
+        own = [block[start:end] for start, end in zip(starts, ends, strict=True)]
         names.update(own)
+        owned.append((own, within.astype(np.int32)))
+        rows.append(moved[kept])
+        weights.append(arrays["weights"][kept])
     ordered = sorted(names)
     number = {name: at for at, name in enumerate(ordered)}
     terms = []
-    for own, places, _, _ in taken:
-        numbers = [number[name] for name in own]
-        terms.append(np.array(numbers, np.int32)[places])
+    for own, place in owned:
+        numbers = np.array([number[name] for name in own], np.int32)
+        terms.append(numbers[place])
     term = np.concatenate(terms)
-    row = np.concatenate([rows for _, _, rows, _ in taken])
-    weight = np.concatenate([weights for _, _, _, weights in taken])
+    row = np.concatenate(rows)
+    weight = np.concatenate(weights)
     order = np.lexsort((row, term))
     return pack(ordered, term[order], row[order], weight[order])
 
 
-def _taken(arrays: Arrays, new_rows: Array) -> tuple[list[bytes], Array, Array, Array]:
-    """Take the part that a merge keeps: terms, and for each posting its term's place, row and weight."""
-    rows = new_rows.astype(np.int32)[arrays["rows"]]
-    kept = np.flatnonzero(rows >= 0)
-    places = np.searchsorted(arrays["ends"], kept, side="right")
-    used, within = np.unique(places, return_inverse=True)
-    block = arrays["names"].tobytes()
-    bounds = np.concatenate(([0], arrays["name_ends"]))
-    starts = bounds[used].tolist()
-    ends = bounds[used + 1].tolist()
-    names = [block[start:end] for start, end in zip(starts, ends, strict=True)]
-    return names, within.astype(np.int32), rows[kept], arrays["weights"][kept]
-
-
-def postings(arrays: Arrays, term: bytes, mask: Mask | None) -> tuple[Array, Array]:
+def postings(
+    arrays: Arrays,
+    term: bytes,
+    mask: Mask | None,
+) -> tuple[Array, Array]:
     """Return the allowed rows that have the term, with their weights."""
     size = len(arrays["name_ends"])
     at = bisect_left(range(size), term, key=partial(name_at, arrays))

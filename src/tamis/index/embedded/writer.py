@@ -72,7 +72,7 @@ class Writer(Records):
         return database.generation(self.connection)
 
     def dates(self) -> dict[str, float]:
-        return dict(self.connection.execute("SELECT path, modified FROM documents"))
+        return dict(self.execute("SELECT path, modified FROM documents"))
 
     def describe(self, values: IndexFacts) -> None:
         """Record facts about the index without a new generation."""
@@ -93,8 +93,8 @@ class Writer(Records):
             for record in database.segments(self.connection):
                 self._obsolete.append(record.folder)
             for table in (*database.OF_DOCUMENTS, "documents", "segments", "skipped"):
-                self.connection.execute(f"DELETE FROM {table}")
-            self.connection.execute(
+                self.execute(f"DELETE FROM {table}")
+            self.execute(
                 "DELETE FROM facts WHERE name IN ('model', 'fingerprint', 'dimension', 'root')"
             )
 
@@ -103,7 +103,7 @@ class Writer(Records):
         ordered = sorted(batch, key=lambda prepared: prepared.document.path)
         paths = [prepared.document.path for prepared in ordered]
         next_key = "SELECT coalesce(max(id), 0) + 1 FROM chunks"
-        (key,) = self.connection.execute(next_key).fetchone()
+        (key,) = self.execute(next_key).fetchone()
         files = segment_files(ordered, key, self.boosts)
         folder = write_segment(self.directory / "segments", files)
         reached("put.written")
@@ -128,13 +128,13 @@ class Writer(Records):
         Links are counted by name and not resolved: the number only decides what is embedded first.
         """
         count = "SELECT name, count(*) FROM links GROUP BY name"
-        wanted = dict(self.connection.execute(count))
+        wanted = dict(self.execute(count))
         linked: Counter[int] = Counter()
-        names = self.connection.execute("SELECT name, document FROM names")
+        names = self.execute("SELECT name, document FROM names")
         for name, document in names:
             linked[document] += wanted.get(name, 0)
         columns = "d.id, d.path, d.chunks, d.modified"
-        pending = self.connection.execute(f"SELECT {columns} {WITHOUT_VECTORS}")
+        pending = self.execute(f"SELECT {columns} {WITHOUT_VECTORS}")
         found = []
         for key, path, chunks, modified in pending:
             found.append(PendingDocument(path, chunks, modified, linked[key]))
@@ -175,7 +175,6 @@ class Writer(Records):
 
     def touch(self, files: Sequence[Touched]) -> None:
         """Record new times of files whose content is as it was."""
-        execute = self.connection.execute
         update = (
             "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, read_ns = ?,"
             " modified = ? WHERE path = ?"
@@ -184,13 +183,13 @@ class Writer(Records):
         with self._transaction():
             for path, state, modified in files:
                 dated = "SELECT segment, modified FROM documents WHERE path = ?"
-                segment, before = execute(dated, [path]).fetchone()
-                execute(update, (*state[:5], modified, path))
+                segment, before = self.execute(dated, [path]).fetchone()
+                self.execute(update, (*state[:5], modified, path))
                 if modified != before:
                     # Filters see another date.
                     moved = True
                     revise = "UPDATE segments SET revision = revision + 1 WHERE id = ?"
-                    execute(revise, [segment])
+                    self.execute(revise, [segment])
             database.set_sums(self.connection, [path for path, _, _ in files])
             if moved:
                 self._count_generation()
@@ -204,7 +203,7 @@ class Writer(Records):
         if self._is_recorded(skipped, facts):
             return
         with self._transaction():
-            self.connection.execute("DELETE FROM skipped")
+            self.execute("DELETE FROM skipped")
             self.connection.executemany(
                 "INSERT INTO skipped VALUES (?, ?, ?)",
                 [(item.path, item.reason, item.detail) for item in skipped],
@@ -258,12 +257,15 @@ class Writer(Records):
                 database.set_dead(self.connection, record.id, pack_dead(dead))
 
     def _register(
-        self, folder: str, files: Mapping[str, Arrays], documents: int
+        self,
+        folder: str,
+        files: Mapping[str, Arrays],
+        documents: int,
     ) -> int:
         """Add a segment to the list; return its key."""
         rows, dimension = files["vectors"]["full"].shape
         none_dead = pack_dead(np.zeros(documents, np.bool_))
-        made = self.connection.execute(
+        made = self.execute(
             "INSERT INTO segments (folder, rows, documents, dead, dimension) VALUES (?, ?, ?, ?, ?)",
             (folder, rows, documents, none_dead, dimension),
         )

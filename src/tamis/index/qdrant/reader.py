@@ -25,12 +25,11 @@ from tamis.errors import (
 )
 from tamis.index.embedded import words as bm25f
 from tamis.index.embedded.database import SCHEMA_VERSION
-from tamis.index.links import EdgesOf, Written, degrees, each_once, edges_of
+from tamis.index.links import EdgesOf, LinkedSnapshot, Written, edges_of
 from tamis.index.protocol import (
     Allowed,
     Capabilities,
     Concept,
-    Edge,
     Hit,
     LaneAsk,
     Layout,
@@ -104,7 +103,7 @@ class View:
     listed: list[Facts] = field(default_factory=list)  # of every document, once needed
 
 
-class QdrantSnapshot:
+class QdrantSnapshot(LinkedSnapshot):
     """A view, and the points that this search has seen of it."""
 
     segments = 0  # they are the server's own
@@ -375,13 +374,7 @@ class QdrantSnapshot:
 
     # --- Links ---
 
-    def links(self, paths: Sequence[str], allowed: Allowed) -> Sequence[Edge]:
-        return each_once(self._edges_of(paths, allowed))
-
-    def degrees(self, paths: Sequence[str], allowed: Allowed) -> Mapping[str, int]:
-        return degrees(self._edges_of(paths, allowed))
-
-    def _edges_of(self, paths: Sequence[str], allowed: Allowed) -> EdgesOf:
+    def touching(self, paths: Sequence[str], allowed: Allowed) -> EdgesOf:
         library = PointLinks(
             self._points,
             self._visible("document"),
