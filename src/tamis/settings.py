@@ -379,7 +379,13 @@ ENVIRONMENT_NAMES: Final = {
 }
 OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
 # Keys that there were before, with what to do now.
+_SAME_NAME: Final = """
+    candidate_depth path_boost coherence saturation named_boost content_dedup_enabled
+    rerank_budget_ms query_expansion_top_k query_expansion_threshold query_expansion_min_frequency
+    query_expansion_max_terms query_expansion_keywords synonym_weight
+    """.split()  # noqa: SIM905
 _WEIGHTS: Final = {
+    **{f"search.{name}": name for name in _SAME_NAME},
     "search.score_confidence": "score_trust",
     "search.adaptive_confidence": "adaptive_trust",
     "search.keyword_confidence": "keyword_trust",
@@ -387,20 +393,7 @@ _WEIGHTS: Final = {
     "search.graph_confidence": "graph_trust",
     "search.similarity_confidence": "similarity_trust",
     "search.inner_confidence": "inner_trust",
-    "search.candidate_depth": "candidate_depth",
-    "search.path_boost": "path_boost",
     "search.aside_penalty": "test_code_penalty",
-    "search.coherence": "coherence",
-    "search.saturation": "saturation",
-    "search.named_boost": "named_boost",
-    "search.content_dedup_enabled": "content_dedup_enabled",
-    "search.rerank_budget_ms": "rerank_budget_ms",
-    "search.query_expansion_top_k": "query_expansion_top_k",
-    "search.query_expansion_threshold": "query_expansion_threshold",
-    "search.query_expansion_min_frequency": "query_expansion_min_frequency",
-    "search.query_expansion_max_terms": "query_expansion_max_terms",
-    "search.query_expansion_keywords": "query_expansion_keywords",
-    "search.synonym_weight": "synonym_weight",
     "archive.folder_penalty": "archive_folder_penalty",
     "archive.file_penalty": "archive_file_penalty",
 }

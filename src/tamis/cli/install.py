@@ -102,7 +102,7 @@ def install(
     project = Path.cwd()
     checked_name(name)
     if client is None or listing:
-        _print_found(look(machine, project, name), as_json=as_json)
+        _print_found(list(look(machine, project, name)), as_json=as_json)
         return 0
     chosen = CLIENTS[client]
     steps = _plan(chosen, machine, project, name, options)
@@ -180,7 +180,9 @@ def _print_steps(
     *,
     dry_run: bool,
 ) -> None:
-    from tamis.clients.install import entry_text
+    from pathlib import Path
+
+    from tamis.clients.install import edit_entry
 
     words = _PLANNED if dry_run else _DONE
     for step, backup in done:
@@ -195,7 +197,8 @@ def _print_steps(
             else:
                 _print(f"put this into it, {name} into {client.group} if it has that:")
         if step.entry is not None:
-            _print(entry_text(client, name, step.entry))
+            file = Path(client.user)
+            _print(edit_entry(file, "", client.group, name, step.entry) or "")
         if backup:
             _print(f"as it was: {backup}")
     if not dry_run and any(step.action in ("added", "updated") for step, _ in done):

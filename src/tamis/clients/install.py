@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
@@ -170,47 +170,29 @@ def skill_text() -> str:
     return (files("tamis.clients") / "SKILL.md").read_text("utf-8")
 
 
-def entry_text(
-    client: Client,
-    name: str,
-    entry: Mapping[str, Any],
-) -> str:
-    """Return an entry as the text of a file that has nothing else in it."""
-    text = edit_entry(Path(client.user), "", client.group, name, entry)
-    return (text or "").removesuffix("\n")
-
-
-def look(
-    machine: Machine,
-    project: Path,
-    name: str,
-) -> list[Found]:
-    """Return the files of all clients, each with the state of our entry."""
-    found = []
+def look(machine: Machine, project: Path, name: str) -> Iterator[Found]:
+    """Yield the files of all clients, each with the state of our entry."""
     for client in CLIENTS.values():
         for scope in client.scopes:
             path = client.file(scope, machine, project)
-            state, detail = _entry_state(client, path, name)
-            found.append(Found(client, scope, path, state, detail))
-    return found
-
-
-def _entry_state(
-    client: Client,
-    path: Path,
-    name: str,
-) -> tuple[State, str]:
-    try:
-        text, entry = _read_entry(client, path, name)
-    except (BadClientFile, StorageFault) as error:
-        return "unreadable", str(error)
-    if text is None:
-        return "no file", ""
-    if entry is None:
-        return "not installed", ""
-    if not _is_ours(entry):
-        return "something else", f"{name} is another server there"
-    return "installed", " ".join([entry["command"], *entry["args"]])
+            state: State = "installed"
+            detail = ""
+            try:
+                text, entry = _read_entry(client, path, name)
+            except (BadClientFile, StorageFault) as error:
+                state = "unreadable"
+                detail = str(error)
+            else:
+                if text is None:
+                    state = "no file"
+                elif entry is None:
+                    state = "not installed"
+                elif _is_ours(entry):
+                    detail = " ".join([entry["command"], *entry["args"]])
+                else:
+                    state = "something else"
+                    detail = f"{name} is another server there"
+            yield Found(client, scope, path, state, detail)
 
 
 # --- entries ------------------------------------------------------------------------------------

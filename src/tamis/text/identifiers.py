@@ -178,7 +178,8 @@ def parts(identifier: str) -> list[str]:
 
 
 def _begins_part(word: str, at: int) -> bool:
-    before, here = word[at - 1], word[at]
+    before = word[at - 1]
+    here = word[at]
     if before.isdigit() != here.isdigit():
         return True
     if not here.isupper():

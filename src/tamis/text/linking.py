@@ -93,9 +93,9 @@ def wiki_target(inside: str) -> Target | None:
 
 def front_links(front: FrontMatter) -> list[Link]:
     """Return the links of the whole document: `related`, and wiki links in other properties."""
-    related = [Link("related", *target) for target in _targets(front.related)]
-    others = [Link("wikilink", *target) for target in _targets(front.links)]
-    return list(dict.fromkeys(related + others))
+    links = [Link("related", *target) for target in _targets(front.related)]
+    links += [Link("wikilink", *target) for target in _targets(front.links)]
+    return list(dict.fromkeys(links))
 
 
 def _targets(texts: Iterable[str]) -> Iterator[Target]:
@@ -241,8 +241,11 @@ class _Nearest:
     ) -> None:
         # By mismatch of the kind and folder: steps down, depth and path.
         self._below: dict[tuple[bool, tuple[str, ...]], tuple[int, int, str]] = {}
+        kind, text = reading
+        meant = {importer} if importer else PROSE
         for document in documents:
-            mismatch = not _is_meant(document, reading, importer)
+            is_whole = kind == "alias" or f"/{document.full}".endswith(f"/{text}")
+            mismatch = not is_whole and extension(document.path) not in meant
             depth = len(document.folder)
             for above in range(depth + 1):
                 key = (mismatch, document.folder[:above])
@@ -264,16 +267,6 @@ class _Nearest:
             if around:
                 return min(around)[-1]
         return None
-
-
-def _is_meant(document: Named, reading: Name, importer: str) -> bool:
-    """Return True for the kind of document that is meant, if several have the same name."""
-    kind, text = reading
-    if kind == "alias" or f"/{document.full}".endswith(f"/{text}"):
-        return True
-    if importer:
-        return importer == extension(document.path)
-    return extension(document.path) in PROSE
 
 
 def _readings(link: Link, source: str) -> Iterator[Name]:
