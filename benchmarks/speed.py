@@ -174,12 +174,17 @@ def search_large(corpus: Path, work: Path, chunks: int) -> dict[str, float]:
             )
             search(snapshot, asked, Models(lambda text: vectors_of[text]))
 
+        # A segment of empty documents has no passage, and so no vector.
+        segments = [
+            each for each in snapshot.view.segments if len(each.vectors["full"])
+        ]
+
         def scan(query: str) -> None:
-            for segment in snapshot.view.segments:
+            for segment in segments:
                 vectors.nearest(segment.vectors, vectors_of[query], None, 20)
 
         def plain(query: str) -> None:
-            for segment in snapshot.view.segments:
+            for segment in segments:
                 scores = segment.vectors["full"] @ vectors_of[query]
                 np.argpartition(scores, -20)[-20:]
 
