@@ -75,7 +75,10 @@ class JudgedSet:
 
 
 def open_judged(
-    given: Path, work: Path, tree: Path | None = None, most: int = 0
+    given: Path,
+    work: Path,
+    tree: Path | None = None,
+    most: int = 0,
 ) -> tuple[JudgedSet, Path]:
     """Read a set, and write its corpus into the working folder unless it is there already.
 
@@ -84,8 +87,11 @@ def open_judged(
     """
     queries, name = _find(given)
     folder = queries.parent
-    places = [above / name for above in (folder, folder.parent) for name in _PACKED]
-    packed = next(filter(Path.is_file, places), None)
+    packed = None  # the last one found: a corpus of the set's own counts more
+    for above in (folder.parent, folder):
+        for file in reversed(_PACKED):
+            if (above / file).is_file():
+                packed = above / file
     names: dict[str, str] | None = None
     if packed is None:
         root = tree or folder / _TREE
@@ -105,10 +111,18 @@ def open_judged(
         documents = []
         for _, key, record in _records(packed, "document"):
             path = record.get("path")
-            documents.append((key, path if isinstance(path, str) else ""))
+            if not isinstance(path, str):
+                path = ""
+            documents.append((key, path))
         names = file_names(documents)
         root = _written(packed, place / f"files-{_LAYOUT}", names)
-    return _judged(queries, name, root, names, most), place
+    return _judged(
+        queries,
+        name,
+        root,
+        names,
+        most,
+    ), place
 
 
 def _find(given: Path) -> tuple[Path, str]:
@@ -136,7 +150,11 @@ def _find(given: Path) -> tuple[Path, str]:
 
 
 def _judged(
-    queries: Path, name: str, root: Path, names: Names | None, most: int
+    queries: Path,
+    name: str,
+    root: Path,
+    names: Names | None,
+    most: int,
 ) -> JudgedSet:
     """Return the questions that have a relevant document, and counts of the others."""
     judgements = _judgements(queries.with_name(_JUDGEMENTS))
@@ -145,7 +163,12 @@ def _judged(
     orphaned = 0
     missing = 0
     for line, key, record in _records(queries, "question"):
-        text = _text(record, "text", queries, line)
+        text = _text(
+            record,
+            "text",
+            queries,
+            line,
+        )
         grades = judgements.get(key, {})
         there = {}
         for document, grade in grades.items():
@@ -156,12 +179,20 @@ def _judged(
             if is_there:
                 there[document] = grade
         missing += len(grades) - len(there)
-        if any(grade > 0 for grade in there.values()):
-            labels = [str(record[label]) for label in _LABELS if record.get(label)]
-            label = labels[0] if labels else ""
+        if max(there.values(), default=0) > 0:
+            labels = filter(None, map(record.get, _LABELS))
+            label = str(next(labels, ""))
             narrowed = str(record.get("filter") or "")
-            kept.append(Asked(key, text, there, label, narrowed))
-        elif any(grade > 0 for grade in grades.values()):
+            kept.append(
+                Asked(
+                    key,
+                    text,
+                    there,
+                    label,
+                    narrowed,
+                )
+            )
+        elif max(grades.values(), default=0) > 0:
             orphaned += 1
         else:
             unjudged += 1
@@ -169,7 +200,15 @@ def _judged(
         # From all over the set: sets are often sorted by topic.
         kept = [kept[at * len(kept) // most] for at in range(most)]
     ids = {path: key for key, path in (names or {}).items()}
-    return JudgedSet(name, root, ids, tuple(kept), unjudged, orphaned, missing)
+    return JudgedSet(
+        name,
+        root,
+        ids,
+        tuple(kept),
+        unjudged,
+        orphaned,
+        missing,
+    )
 
 
 def _judgements(file: Path) -> dict[str, dict[str, int]]:
@@ -185,14 +224,24 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
             if line == 1 and len(parts) == 3:
                 continue  # the heading
             hint = "a line has question, document and grade (a whole number), separated by tabs"
-            raise _bad_line(file, line, "this is no judgement", hint)
+            raise _bad_line(
+                file,
+                line,
+                "this is no judgement",
+                hint,
+            )
         question, document, grade = parts
         grades = judged.setdefault(question, {})
         before = grades.setdefault(document, int(grade))
         if before != int(grade):
             what = f"{document!r} was judged {before} for {question!r} before"
             hint = "give each document of a question one grade"
-            raise _bad_line(file, line, what, hint)
+            raise _bad_line(
+                file,
+                line,
+                what,
+                hint,
+            )
     return judged
 
 
@@ -209,7 +258,8 @@ def file_names(documents: Sequence[tuple[str, str]]) -> dict[str, str]:
     shared = Counter(path for _, path in paths)
     taken = set()
     for _, path in paths:
-        taken |= {str(above).casefold() for above in PurePosixPath(path).parents}
+        for above in PurePosixPath(path).parents:
+            taken.add(str(above).casefold())
     names: dict[str, str] = {}
     for key, path in paths:
         if shared[path] == 1 and path.casefold() not in taken:
@@ -251,7 +301,11 @@ def _digest(content: bytes) -> str:
     return _hasher(content).hexdigest()
 
 
-def _written(packed: Path, target: Path, names: Names) -> Path:
+def _written(
+    packed: Path,
+    target: Path,
+    names: Names,
+) -> Path:
     """Write the corpus as files. The folder gets its name when it is whole."""
     if target.is_dir():
         return target
@@ -289,24 +343,54 @@ def _records(file: Path, kind: str) -> Iterator[tuple[int, str, Record]]:
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise _bad_line(file, line, f"not JSON: {error}", hint) from error
+            raise _bad_line(
+                file,
+                line,
+                f"not JSON: {error}",
+                hint,
+            ) from error
         if not isinstance(record, dict):
-            raise _bad_line(file, line, "not a JSON object", hint)
-        key = _text(record, "_id", file, line)
+            raise _bad_line(
+                file,
+                line,
+                "not a JSON object",
+                hint,
+            )
+        key = _text(
+            record,
+            "_id",
+            file,
+            line,
+        )
         if key in seen:
             what = f"the {kind} {key!r} is there twice"
-            raise _bad_line(file, line, what, "give each an _id of its own")
+            raise _bad_line(
+                file,
+                line,
+                what,
+                "give each an _id of its own",
+            )
         seen.add(key)
         yield line, key, record
 
 
-def _text(record: Record, key: str, file: Path, line: int) -> str:
+def _text(
+    record: Record,
+    key: str,
+    file: Path,
+    line: int,
+) -> str:
     value = record.get(key)
     if type(value) is int:
         value = str(value)
     if not isinstance(value, str) or not value.strip():
         hint = f'write it as text: {{"{key}": "..."}}'
-        raise _bad_line(file, line, f"{key} is missing or empty", hint)
+        raise _bad_line(
+            file,
+            line,
+            f"{key} is missing or empty",
+            hint,
+        )
     return value
 
 
@@ -315,18 +399,33 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     line = 0
     read = gzip.open if file.suffix == ".gz" else open
     try:
-        with read(file, "rt", encoding="utf-8", newline="\n") as content:
+        with read(
+            file,
+            "rt",
+            encoding="utf-8",
+            newline="\n",
+        ) as content:
             for line, text in enumerate(content, start=1):
                 if text.strip():
                     yield line, text.rstrip("\r\n")
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         what = f"it cannot be read: {error}"
-        raise _bad_line(file, line + 1, what, "it must be whole, in UTF-8") from error
+        raise _bad_line(
+            file,
+            line + 1,
+            what,
+            "it must be whole, in UTF-8",
+        ) from error
     except OSError as error:
         raise BadJudgedSet(
             f"cannot read {file}: {error.strerror}", hint="check its permissions"
         ) from error
 
 
-def _bad_line(file: Path, line: int, what: str, hint: str) -> BadJudgedSet:
+def _bad_line(
+    file: Path,
+    line: int,
+    what: str,
+    hint: str,
+) -> BadJudgedSet:
     return BadJudgedSet(f"{file}, line {line}: {what}", hint=hint)

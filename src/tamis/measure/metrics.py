@@ -24,7 +24,11 @@ Grades = Mapping[str, int]
 Scores = Mapping[str, float]  # by metric, or by question
 
 
-def ndcg(ranked: Ranking, grades: Grades, k: int) -> float:
+def ndcg(
+    ranked: Ranking,
+    grades: Grades,
+    k: int,
+) -> float:
     """Return the discounted gain of the first k as a share of the best possible.
 
     The gain is linear in the grade, as in BEIR.
@@ -43,7 +47,11 @@ def _discounted(gains: Sequence[int]) -> float:
     )
 
 
-def reciprocal_rank(ranked: Ranking, grades: Grades, k: int) -> float:
+def reciprocal_rank(
+    ranked: Ranking,
+    grades: Grades,
+    k: int,
+) -> float:
     """Return 1 over the place of the first relevant document among the first k, or 0."""
     for place, one in enumerate(ranked[:k], start=1):
         if grades.get(one, 0) > 0:
@@ -51,12 +59,17 @@ def reciprocal_rank(ranked: Ranking, grades: Grades, k: int) -> float:
     return 0.0
 
 
-def recall(ranked: Ranking, grades: Grades, k: int) -> float:
+def recall(
+    ranked: Ranking,
+    grades: Grades,
+    k: int,
+) -> float:
     """Return the share of the relevant documents that is among the first k."""
     relevant = {one for one, grade in grades.items() if grade > 0}
     if not relevant:
         return 0.0
-    return len(relevant & set(ranked[:k])) / len(relevant)
+    found = relevant.intersection(ranked[:k])
+    return len(found) / len(relevant)
 
 
 DEPTH: Final = 10  # documents that the metrics look at
@@ -98,22 +111,38 @@ def compare_sets(pairs: Iterable[tuple[Scores, Scores]]) -> Difference:
     """
     gains = []
     for first, second in pairs:
-        both = sorted(first.keys() & second.keys())
-        gain = [second[one] - first[one] for one in both]
+        gain = []
+        for one in sorted(first.keys() & second.keys()):
+            gain.append(second[one] - first[one])
         if gain:
             gains.append(np.array(gain))
     if not gains:
-        return Difference(0.0, 0.0, 0.0, 0, 0, 0)
+        return Difference(
+            0.0,
+            0.0,
+            0.0,
+            0,
+            0,
+            0,
+        )
     random = np.random.default_rng(_SEED)
     drawn = [_drawn_means(each, random) for each in gains]
     outside = (1 - _CONFIDENCE) / 2
-    low, high = np.quantile(np.mean(drawn, axis=0), (outside, 1 - outside))
+    means = np.mean(drawn, axis=0)
+    low, high = np.quantile(means, (outside, 1 - outside))
     mean = np.mean([each.mean() for each in gains])
     every = np.concatenate(gains)
     wins = int((every > _EQUAL).sum())
     losses = int((every < -_EQUAL).sum())
     ties = every.size - wins - losses
-    return Difference(float(mean), float(low), float(high), wins, ties, losses)
+    return Difference(
+        float(mean),
+        float(low),
+        float(high),
+        wins,
+        ties,
+        losses,
+    )
 
 
 def _drawn_means(

@@ -49,9 +49,10 @@ def draw(done: Study, file: Path) -> None:
     rows = [(row.set, row) for row in done.comparisons]
     if not rows:
         # Ablations, for all sets together.
-        rows = [(row.second, row) for row in done.ablations]
-        rows = [each for each in rows if each[1].set == ALL_SETS] or rows
-    height = _MARGIN + _ROW * max(3, len(rows) or len(done.measured))
+        lost = [row for row in done.ablations if row.set == ALL_SETS]
+        rows = [(row.second, row) for row in lost or done.ablations]
+    shown = len(rows) or len(done.measured)
+    height = _MARGIN + _ROW * max(3, shown)
     with matplotlib.rc_context({"svg.hashsalt": "tamis", "svg.fonttype": "none"}):
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
@@ -76,8 +77,18 @@ def _differences(axes: "Axes", rows: Sequence[tuple[str, Compared]]) -> None:
         if one.is_clear:
             colour = "tab:green" if one.mean > 0 else "tab:red"
         ends = [one.low, one.high]
-        axes.plot(ends, [place, place], color=colour, linewidth=2)
-        axes.plot([one.mean], [place], marker="o", color=colour)
+        axes.plot(
+            ends,
+            [place, place],
+            color=colour,
+            linewidth=2,
+        )
+        axes.plot(
+            [one.mean],
+            [place],
+            marker="o",
+            color=colour,
+        )
     names = [_label(name) for name, _ in rows]
     axes.set_yticks(range(len(rows)), names)
     against = rows[0][1]
@@ -91,9 +102,18 @@ def _figures(axes: "Axes", measured: Sequence[Measured]) -> None:
     """Draw a bar for each set and way; the ways of a set lie together."""
     ways = ways_of(measured)
     for way in ways:
-        places = [at for at, one in enumerate(measured) if one.way == way]
-        lengths = [means(measured[at].outcomes).get(MAIN, 0.0) for at in places]
-        axes.barh(places, lengths, label=_label(way), height=0.8)
+        places = []
+        lengths = []
+        for place, one in enumerate(measured):
+            if one.way == way:
+                places.append(place)
+                lengths.append(means(one.outcomes).get(MAIN, 0.0))
+        axes.barh(
+            places,
+            lengths,
+            label=_label(way),
+            height=0.8,
+        )
     names = [_label(one.judged.name) for one in measured]
     axes.set_yticks(range(len(measured)), names)
     axes.set_xlim(0, 1)

@@ -271,7 +271,10 @@ def plan(
     if _DEFAULT_WAY not in names and (not ways or _DEFAULT_WAY in asked):
         ways.append(Way(_DEFAULT_WAY))
         names.append(_DEFAULT_WAY)
-    saved = {name: read_saved(name, names) for name in asked if name not in names}
+    saved = {}
+    for name in asked:
+        if name not in names:
+            saved[name] = read_saved(name, names)
     model = model or ""
     less = tuple(ablations(ways[0], model)) if ablate else ()
     named = []
@@ -283,13 +286,25 @@ def plan(
             root = tree or ""
         own = Path(root).expanduser() if root else None
         named.append((Path(folder), own))
-    return Plan(tuple(named), tuple(ways), less, compare, saved, model, most)
+    return Plan(
+        tuple(named),
+        tuple(ways),
+        less,
+        compare,
+        saved,
+        model,
+        most,
+    )
 
 
 # --- measuring ------------------------------------------------------------------------------
 
 
-def study(plan: Plan, work: Path, progress: Progress) -> Study:
+def study(
+    plan: Plan,
+    work: Path,
+    progress: Progress,
+) -> Study:
     """Measure what is planned in a working folder, and compare.
 
     Wrong settings and unreadable sets come to light before anything is indexed.
@@ -297,8 +312,18 @@ def study(plan: Plan, work: Path, progress: Progress) -> Study:
     ways = (*plan.ways, *plan.less)
     for way in ways:
         way.settings(plan.model)
-    opened = [open_judged(given, work, tree, plan.most) for given, tree in plan.sets]
-    for name, times in Counter(judged.name for judged, _ in opened).items():
+    opened = []
+    for given, tree in plan.sets:
+        opened.append(
+            open_judged(
+                given,
+                work,
+                tree,
+                plan.most,
+            )
+        )
+    names = Counter(judged.name for judged, _ in opened)
+    for name, times in names.items():
         if times > 1:
             raise BadJudgedSet(
                 f"{times} sets are called {name}",
@@ -309,11 +334,19 @@ def study(plan: Plan, work: Path, progress: Progress) -> Study:
         for way in ways:
             count = len(judged.questions)
             progress.note(f"{judged.name}: {way.name}, {count} questions")
-            found.append(_measure(judged, place, way, plan.model, progress))
-    by_way: dict[str, Scored] = {way.name: {} for way in ways} | dict(plan.saved)
+            found.append(
+                _measure(
+                    judged,
+                    place,
+                    way,
+                    plan.model,
+                    progress,
+                )
+            )
+    by_way = dict(plan.saved)
     for one in found:
         points = {each.id: each.scores[MAIN] for each in one.outcomes}
-        by_way[one.way][one.judged.name] = points
+        by_way.setdefault(one.way, {})[one.judged.name] = points
     comparisons: list[Compared] = []
     if plan.compare:
         comparisons = _compared(by_way, *plan.compare)
@@ -330,7 +363,11 @@ def study(plan: Plan, work: Path, progress: Progress) -> Study:
 
 
 def _measure(
-    judged: JudgedSet, place: Path, way: Way, model: str, progress: Progress
+    judged: JudgedSet,
+    place: Path,
+    way: Way,
+    model: str,
+    progress: Progress,
 ) -> Measured:
     """Index the documents of a set, unless that is done, and ask its questions."""
     settings = way.settings(model)
@@ -345,22 +382,49 @@ def _measure(
                 raise BadJudgedSet(what, hint=error.hint) from error
         report = corpus.refresh(progress)
         for asked in judged.questions[:1]:
-            _ask(corpus, asked, way, judged.ids)
+            _ask(
+                corpus,
+                asked,
+                way,
+                judged.ids,
+            )
         outcomes = tuple(
-            _ask(corpus, asked, way, judged.ids) for asked in judged.questions
+            _ask(
+                corpus,
+                asked,
+                way,
+                judged.ids,
+            )
+            for asked in judged.questions
         )
     documents = report.indexed + report.unchanged
-    return Measured(judged, way.name, documents, len(report.skipped), outcomes)
+    return Measured(
+        judged,
+        way.name,
+        documents,
+        len(report.skipped),
+        outcomes,
+    )
 
 
-def _ask(corpus: Corpus, asked: Asked, way: Way, ids: Mapping[str, str]) -> Outcome:
+def _ask(
+    corpus: Corpus,
+    asked: Asked,
+    way: Way,
+    ids: Mapping[str, str],
+) -> Outcome:
     """Ask a question, cut to the longest that is allowed: some are whole issues.
 
     The other places that a result's text is in count as found, too.
     """
     text = query_text(asked.text.strip()[:LONGEST_QUERY])
     usual = corpus.question(text, parse_filter(asked.filter, corpus.names))
-    question = replace(usual, limit=DEPTH, max_chunks_per_doc=1, without=way.without)
+    question = replace(
+        usual,
+        limit=DEPTH,
+        max_chunks_per_doc=1,
+        without=way.without,
+    )
     found = corpus.ask(text, question)
     paths: list[str] = []
     for result in found.results:
@@ -370,15 +434,26 @@ def _ask(corpus: Corpus, asked: Asked, way: Way, ids: Mapping[str, str]) -> Outc
     ranked = tuple(ids.get(path, path) for path in first)
     points = scores(ranked, asked.grades)
     return Outcome(
-        asked.id, found.query_type, asked.label, ranked, points, found.timings_ms
+        asked.id,
+        found.query_type,
+        asked.label,
+        ranked,
+        points,
+        found.timings_ms,
     )
 
 
-def _compared(by_way: Mapping[str, Scored], first: str, second: str) -> list[Compared]:
+def _compared(
+    by_way: Mapping[str, Scored],
+    first: str,
+    second: str,
+) -> list[Compared]:
     """Compare set by set, and over all if there are several."""
-    before = by_way[first]
+    pairs = {}
     after = by_way[second]
-    pairs = {name: (before[name], after[name]) for name in before if name in after}
+    for name, points in by_way[first].items():
+        if name in after:
+            pairs[name] = points, after[name]
     if not pairs:
         raise UsageError(
             f"{first} and {second} have no set in common",
@@ -386,10 +461,24 @@ def _compared(by_way: Mapping[str, Scored], first: str, second: str) -> list[Com
         )
     rows = []
     for name, pair in pairs.items():
-        rows.append(Compared(name, first, second, compare_sets([pair])))
+        rows.append(
+            Compared(
+                name,
+                first,
+                second,
+                compare_sets([pair]),
+            )
+        )
     if len(pairs) > 1:
         total = compare_sets(pairs.values())
-        rows.append(Compared(ALL_SETS, first, second, total))
+        rows.append(
+            Compared(
+                ALL_SETS,
+                first,
+                second,
+                total,
+            )
+        )
     return rows
 
 
@@ -405,10 +494,11 @@ def read_saved(text: str, known: Sequence[str] = ()) -> Scored:
     by_way: dict[str, Scored] = {}
     faults = OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError
     try:
-        for one in json.loads(Path(file).read_text("utf-8"))["results"]:
-            points = {
-                str(each["id"]): float(each["scores"][MAIN]) for each in one["asked"]
-            }
+        data = json.loads(Path(file).read_text("utf-8"))
+        for one in data["results"]:
+            points = {}
+            for each in one["asked"]:
+                points[str(each["id"])] = float(each["scores"][MAIN])
             by_way.setdefault(one["config"], {})[one["set"]] = points
     except faults as error:
         raise BadJudgedSet(
@@ -438,13 +528,19 @@ def means(outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 def mean_of_sets(measured: Iterable[Measured], way: str) -> dict[str, float]:
     """Return the mean of the sets' means in one way: each set counts alike."""
-    some = [one.outcomes for one in measured if one.way == way]
-    return _mean([means(outcomes) for outcomes in some if outcomes])
+    found = []
+    for one in measured:
+        if one.way == way and one.outcomes:
+            found.append(means(one.outcomes))
+    return _mean(found)
 
 
 def _mean(all_scores: Sequence[Scores]) -> dict[str, float]:
-    names = all_scores[0] if all_scores else ()
-    return {name: float(np.mean([each[name] for each in all_scores])) for name in names}
+    found = {}
+    for name in all_scores[0] if all_scores else ():
+        values = [each[name] for each in all_scores]
+        found[name] = float(np.mean(values))
+    return found
 
 
 def grouped(outcomes: Iterable[Outcome], by: str) -> dict[str, list[Outcome]]:

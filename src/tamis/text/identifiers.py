@@ -51,7 +51,8 @@ _LONGEST_TERM: Final = 80  # longer ones are encoded data: nobody types them
 
 def identifiers(text: str) -> list[str]:
     """Return the terms of a piece of code, in order, with repetitions."""
-    return list(chain.from_iterable(map(terms_of, _TOKEN.findall(text))))
+    tokens = _TOKEN.findall(text)
+    return list(chain.from_iterable(map(terms_of, tokens)))
 
 
 def code_in(chunk: Chunk) -> str:
@@ -135,7 +136,8 @@ def words_of(question: str) -> list[str]:
 
 def plain_name(name: str) -> str:
     """Return the form in which names are compared: `Client::retry()` -> `client.retry`."""
-    return _QUALIFIERS.sub(".", name.removesuffix("()")).lower().strip(".")
+    dotted = _QUALIFIERS.sub(".", name.removesuffix("()"))
+    return dotted.lower().strip(".")
 
 
 def identifier_numbers() -> TermNumbers:

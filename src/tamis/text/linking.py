@@ -54,6 +54,7 @@ Target = tuple[str, str]  # a path or name, and the anchor behind it
 # How a text names a document: a whole path, the end of one, another name, or (in Go) a folder.
 NameKind = Literal["form", "suffix", "alias", "package", "package suffix"]
 Name = tuple[NameKind, str]
+_Place = tuple[int, int, str]  # steps down from a folder, depth and path
 
 
 # --- Targets as they are written --------------------------------------------------------
@@ -155,8 +156,11 @@ def names_of(path: str, aliases: tuple[str, ...]) -> frozenset[str]:
 
 def key_of(link: Link, source: str) -> str:
     """Return the key that a link looks for: the last part of its path, in each of its readings."""
-    texts = [_slashed(text) for _, text in _readings(link, source)]
-    ends = [text for text in texts if text and _last(text) not in (".", "..")]
+    ends = []
+    for _, reading in _readings(link, source):
+        text = _slashed(reading)
+        if text and _last(text) not in (".", ".."):
+            ends.append(text)
     if not ends:
         return ""
     keys = set(map(_key, ends))
@@ -201,7 +205,12 @@ class Directory:
                 return found
         return None
 
-    def _table(self, reading: Name, importer: str, source: str) -> "_Nearest":
+    def _table(
+        self,
+        reading: Name,
+        importer: str,
+        source: str,
+    ) -> "_Nearest":
         if (reading, importer) not in self._nearest:
             kind, text = reading
             documents = list(self._by_name.get(reading, ()))
@@ -237,10 +246,13 @@ class _Nearest:
     """Documents of one name: the best below each folder, those of the right kind first."""
 
     def __init__(
-        self, documents: Iterable[Named], reading: Name, importer: str
+        self,
+        documents: Iterable[Named],
+        reading: Name,
+        importer: str,
     ) -> None:
-        # By mismatch of the kind and folder: steps down, depth and path.
-        self._below: dict[tuple[bool, tuple[str, ...]], tuple[int, int, str]] = {}
+        # By mismatch of the kind and folder.
+        self._below: dict[tuple[bool, tuple[str, ...]], _Place] = {}
         kind, text = reading
         meant = {importer} if importer else PROSE
         for document in documents:
@@ -263,7 +275,8 @@ class _Nearest:
                 below = self._below.get((mismatch, folder[:above]))
                 if below:
                     steps, depth, path = below
-                    around.append((len(folder) - above + steps, depth, path))
+                    steps += len(folder) - above
+                    around.append((steps, depth, path))
             if around:
                 return min(around)[-1]
         return None

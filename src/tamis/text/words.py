@@ -84,7 +84,8 @@ for_thread = _ForThread()
 
 def words(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
-    return list(chain.from_iterable(map(for_thread.terms.__getitem__, _split(text))))
+    terms = map(for_thread.terms.__getitem__, _split(text))
+    return list(chain.from_iterable(terms))
 
 
 def concepts(text: str) -> set[str]:
@@ -120,7 +121,8 @@ class TermNumbers(dict[str, tuple[int, ...]]):
 
     def of(self, text: str) -> list[int]:
         """Return the terms of a text by number."""
-        return list(chain.from_iterable(map(self.__getitem__, self._split(text))))
+        numbers = map(self.__getitem__, self._split(text))
+        return list(chain.from_iterable(numbers))
 
     def of_terms(self, terms: Iterable[str]) -> list[int]:
         """Return the numbers of terms."""
@@ -146,7 +148,8 @@ def _split(text: str) -> list[str]:
     # Fold case once more: a sign such as ㎒ comes apart into letters of either case.
     folded = text.translate(_TRADE_MARKS).casefold()
     decomposed = unicodedata.normalize("NFKD", folded).casefold()
-    return _WORD.findall(unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)))
+    plain = _ACCENTS.sub("", decomposed)
+    return _WORD.findall(unicodedata.normalize("NFC", plain))
 
 
 def _pairs(word: str) -> list[str]:
@@ -164,7 +167,8 @@ def _pairs(word: str) -> list[str]:
 
 def tag_name(tag: str) -> str:
     """Return a tag as tags are compared: without case and without the `#` that notes write."""
-    return unicodedata.normalize("NFC", _AROUND_TAG.sub("", tag).casefold())
+    name = _AROUND_TAG.sub("", tag).casefold()
+    return unicodedata.normalize("NFC", name)
 
 
 def storable(text: str) -> str:
