@@ -281,7 +281,7 @@ def _resident(folder: str) -> tuple[int, int, int, float]:
     taken.append(_now())
     points = clusters.EdgePoints(Path(folder), indexed=True)
     points._shard, points._dimension = shard, DIMENSION
-    chunks = {"must": p.visible("notes", 1, "chunk")}
+    chunks = p.visible("notes", 1, "chunk")
     dense = np.ones(DIMENSION, np.float32)
     points.nearest(
         [

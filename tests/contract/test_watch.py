@@ -444,7 +444,7 @@ def test_an_overflow_is_reconciled(watched_over, monkeypatch):
     watched = watched_over()
     with monkeypatch.context() as patch:
         patch.setattr(
-            "tamis.live.notices.Signs.among", lambda *_: False
+            "tamis.live.notices.Signs.matters", lambda *_: False
         )  # as if we were not told
         write_files(
             watched.root, {"new.md": "# New\n\nzebra", "later/x.md": "# X\n\nokapi"}
@@ -486,7 +486,7 @@ def test_a_name_that_is_no_utf8_ends_no_watching(watched_over):
 
 def test_a_sweep_finds_what_nobody_told(watched_over, monkeypatch):
     watched = watched_over(watch__sweep_seconds=1)
-    monkeypatch.setattr("tamis.live.notices.Signs.among", lambda *_: False)
+    monkeypatch.setattr("tamis.live.notices.Signs.matters", lambda *_: False)
     write_files(watched.root, {"new.md": "# New\n\nzebra"})
     until(lambda: watched.found("zebra"), watched)
 

@@ -1,18 +1,22 @@
 """Filters as a Qdrant server knows them. What each selects is held by tests/contract/test_engine.py."""
 
+import numpy as np
 import pytest
 
+from tamis.index.protocol import Prepared
 from tamis.index.qdrant.points import (
     NOTHING,
     native,
     point_id,
+    points_of,
     searchable,
     sparse,
     term_number,
     visible,
 )
-from tamis.model import Facts
+from tamis.model import Chunk, Document, Facts, FileState, FrontMatter
 from tamis.query import filters as f
+from tamis.weights import FIELD_WEIGHTS
 
 ARCHIVE = ("archive/", "*.old")
 LISTED = [
@@ -168,13 +172,24 @@ def test_a_point_has_one_id_and_another_generation_another():
 @pytest.mark.rows("R003-033")
 def test_every_condition_names_its_root():
     """The tenant comes first."""
-    assert visible("notes", 7, "chunk")[0] == {
+    assert visible("notes", 7, "chunk")["must"][0] == {
         "key": "root",
         "match": {"value": "notes"},
     }
 
 
 def test_a_passage_without_a_word_counts_all_the_same():
-    assert sparse({}) == {0: 1.0}
-    assert sparse({"alpha": 2.0}) == {term_number("alpha"): 2.0}
+    texts = ["...", "alpha"]
+    chunks = []
+    for ordinal, text in enumerate(texts):
+        chunks.append(Chunk(ordinal, text, "", ordinal + 1, ordinal + 1, "data"))
+    document = Document("...", "", FrontMatter(), 0.0, tuple(chunks))
+    state = FileState(0, 0, 0, 0, 0, b"", "")
+    prepared = Prepared(document, state, np.zeros((2, 0), np.float32))
+    wordless, worded, _ = points_of(
+        "root", 1, [prepared], FIELD_WEIGHTS, f.Archived(ARCHIVE)
+    )
+    assert wordless.terms["words"] == {0: 1.0}
+    assert list(worded.terms["words"]) == [term_number("alpha")]
+    assert sparse([("alpha", 2.0)]) == {term_number("alpha"): 2.0}
     assert term_number("\ud800") != 0

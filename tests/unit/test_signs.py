@@ -31,8 +31,8 @@ def root(tmp_path: Path) -> Path:
 def is_sign(root: Path, path: str, known: tuple[str, ...] = ()) -> bool:
     rules = open_rules(root, IgnoreOptions())
     ignoring = str(root / ".graphragignore")
-    return Signs(root, rules, root / "idx", (ignoring, *known)).among(
-        [os.path.join(root, path)]
+    return Signs(root, rules, root / "idx", (ignoring, *known)).matters(
+        os.path.join(root, path)
     )
 
 

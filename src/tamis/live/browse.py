@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tamis.corpus import Corpus
 from tamis.errors import NotIndexed, UsageError
-from tamis.index.protocol import Edge, IndexSnapshot
+from tamis.index.protocol import IndexSnapshot
 from tamis.ingest.documents.frontmatter import front_matter
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.read import read_inside
@@ -423,6 +423,17 @@ class Linked(Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class Part(Plain):
+    """The place of a passage in its document."""
+
+    chunk_id: str
+    header_path: str
+    start_line: int
+    end_line: int
+    chunk_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reading(Plain):
     """A document and everything to know about it."""
 
@@ -438,7 +449,7 @@ class Reading(Plain):
     description: str
     is_archived: bool
     outline: tuple[Heading, ...]
-    passages: tuple[Passage, ...]
+    passages: tuple[Part, ...]
     links: tuple[Linked, ...]
     backlinks: tuple[Linked, ...]
     directory: Directory  # of the documents that its links lead to
@@ -461,20 +472,9 @@ class Reading(Plain):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document as JSON has it, with the places of its passages."""
+        """Return the document as JSON has it."""
         plain = Plain.to_dict(self)
         del plain["directory"]
-        passages = []
-        for passage in self.passages:
-            place = {
-                "chunk_id": chunk_id(passage.path, passage.ordinal),
-                "header_path": passage.header_path,
-                "start_line": passage.start_line,
-                "end_line": passage.end_line,
-                "chunk_type": passage.chunk_type,
-            }
-            passages.append(place)
-        plain["passages"] = passages
         return plain
 
 
@@ -502,6 +502,16 @@ def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
             links.append(Linked(edge.target, edge.type, edge.anchor))
         if edge.target == path:
             backlinks.append(Linked(edge.source, edge.type, edge.anchor))
+    parts = []
+    for passage in passages:
+        part = Part(
+            chunk_id(path, passage.ordinal),
+            passage.header_path,
+            passage.start_line,
+            passage.end_line,
+            passage.chunk_type,
+        )
+        parts.append(part)
     return Reading(
         path=path,
         title=title,
@@ -515,7 +525,7 @@ def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
         description=description,
         is_archived=corpus.names.archived.matches(facts),
         outline=tuple(_outline(path, text, start, passages)),
-        passages=passages,
+        passages=tuple(parts),
         links=tuple(dict.fromkeys(links)),
         backlinks=tuple(dict.fromkeys(backlinks)),
         directory=Directory(named(*each) for each in aliases.items()),
@@ -562,26 +572,22 @@ class Node(Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class Line(Plain):
+    """A line in a picture of links: all links of one type from a document to another."""
+
+    source: str
+    target: str
+    type: LinkType
+
+
+@dataclass(frozen=True, slots=True)
+class Graph(Plain):
     """The documents that are linked with one, up to a number of hops."""
 
     around: str
     nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[Line, ...]
     left_out: int  # documents as near that are not shown: there were too many
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the graph as JSON has it: each edge once."""
-        ends = [(edge.source, edge.target, edge.type) for edge in self.edges]
-        edges = []
-        for source, target, kind in dict.fromkeys(ends):
-            edges.append({"source": source, "target": target, "type": kind})
-        return {
-            "around": self.around,
-            "nodes": [node.to_dict() for node in self.nodes],
-            "edges": edges,
-            "left_out": self.left_out,
-        }
 
 
 def graph(corpus: Corpus, name: str, hops: int, filter: Filter) -> Graph:
@@ -603,9 +609,9 @@ def graph(corpus: Corpus, name: str, hops: int, filter: Filter) -> Graph:
             left_out += len(ranked) - len(front)
             reached |= dict.fromkeys(front, hop)
         degrees = snapshot.degrees(list(reached), allowed)
-        edges = []
+        lines = []
         for edge in snapshot.links(list(reached), allowed):
             if edge.source in reached and edge.target in reached:
-                edges.append(edge)
+                lines.append(Line(edge.source, edge.target, edge.type))
     nodes = tuple(Node(path, hop, degrees[path]) for path, hop in reached.items())
-    return Graph(around, nodes, tuple(edges), left_out)
+    return Graph(around, nodes, tuple(dict.fromkeys(lines)), left_out)

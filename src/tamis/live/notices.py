@@ -156,11 +156,8 @@ class Signs:
         # Rules by folder; None for a folder that is ignored, with everything below.
         self._folders: dict[str, Rules | None] = {self._root: rules}
 
-    def among(self, paths: Iterable[str]) -> bool:
-        """Return True if one of the paths matters."""
-        return any(self._matters(path) for path in paths)
-
-    def _matters(self, path: str) -> bool:
+    def matters(self, path: str) -> bool:
+        """Return True if a change of this path calls for a look at the files."""
         if path in self._known or path == self._root:
             return True
         if is_inside(path, self._index) or not is_inside(path, self._root):

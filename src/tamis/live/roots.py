@@ -1,5 +1,6 @@
 """Several roots, asked as one by a server. Nothing is opened before it is asked for."""
 
+import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,7 +144,7 @@ class Roots:
         watch: Watch | None = None,
     ) -> Page:
         """Return the results from `offset` on; a larger limit adds results and moves none."""
-        chosen = self._with_workspace(self._chosen(root), request.workspace)
+        chosen = self._chosen(root, request.workspace)
         freshness = self._bring_up_to_date(chosen, watch)
         limit = request.limit or self._usual_limit
         end = min(offset + limit, LARGEST_LIMIT)
@@ -214,7 +215,7 @@ class Roots:
 
     def facets(self, request: SearchRequest, root: str | None) -> Facets:
         """Count the documents that a filter lets through, in all roots together."""
-        chosen = self._with_workspace(self._chosen(root), request.workspace)
+        chosen = self._chosen(root, request.workspace)
 
         def count(corpus: Corpus) -> Facets:
             return facets(corpus, filter_for(corpus, request))
@@ -227,7 +228,7 @@ class Roots:
         root: str | None,
     ) -> list[tuple[str, Listed]]:
         """Return the documents that a filter lets through, each with its root."""
-        chosen = self._with_workspace(self._chosen(root), request.workspace)
+        chosen = self._chosen(root, request.workspace)
         found = _from_each(
             chosen, lambda corpus: listed(corpus, filter_for(corpus, request))
         )
@@ -312,27 +313,23 @@ class Roots:
 
     # --- choosing and asking roots ---------------------------------------------------------------
 
-    def _chosen(self, root: str | None) -> dict[str, LiveCorpus]:
-        if root is None:
-            return self._live
-        if root not in self._live:
-            raise UsageError(
-                f"there is no root {root}", hint=f"one of {', '.join(self._live)}"
-            )
-        return {root: self._live[root]}
-
-    def _with_workspace(
+    def _chosen(
         self,
-        chosen: dict[str, LiveCorpus],
-        workspace: str | None,
+        root: str | None,
+        workspace: str | None = None,
     ) -> dict[str, LiveCorpus]:
-        """Return the roots that have a workspace; it is an error if none has it."""
-        if workspace is None or len(chosen) == 1:
-            return chosen
+        """Return one root or all; of several, those that have the workspace, and at least one has."""
+        if root is not None:
+            if root not in self._live:
+                hint = f"one of {', '.join(self._live)}"
+                raise UsageError(f"there is no root {root}", hint=hint)
+            return {root: self._live[root]}
+        if workspace is None or len(self._live) == 1:
+            return self._live
         wanted = workspace.casefold()
         having = {}
         known: set[str] = set()
-        for name, live in chosen.items():
+        for name, live in self._live.items():
             own = live.corpus.names.workspaces
             known.update(own)
             if wanted in [each.casefold() for each in own]:
@@ -454,16 +451,10 @@ def merge(found: Mapping[str, Found]) -> list[Located]:
 
     The order within a root stays; of equal results, the one of the first root comes first.
     """
-    waiting = []
+    located = []
     for name, one in found.items():
-        waiting.append([Located(name, result) for result in one.results])
-    merged: list[Located] = []
-    while True:
-        waiting = [each for each in waiting if each]
-        if not waiting:
-            return merged
-        best = max(waiting, key=lambda each: each[0].result.score)
-        merged.append(best.pop(0))
+        located.append([Located(name, result) for result in one.results])
+    return list(heapq.merge(*located, key=lambda each: -each.result.score))
 
 
 def as_one(found: Mapping[str, Found]) -> Found:

@@ -208,7 +208,8 @@ class Watcher:
             # The ignore file may be gone, and its rules with it.
             ignore_file = os.path.join(self._root, settings.ignore.file)
             known = (ignore_file, *self._files_outside())
-            if not Signs(self._root, rules, self._directory, known).among(paths):
+            signs = Signs(self._root, rules, self._directory, known)
+            if not any(map(signs.matters, paths)):
                 return
         with self._lock:
             self._last = time.monotonic() - QUIET

@@ -4,6 +4,7 @@ Answers are made in threads, within a deadline. The only long one is the stream 
 and those are counted.
 """
 
+import hmac
 import json
 import logging
 from collections.abc import (
@@ -41,7 +42,6 @@ from tamis.server.run import (
     Application,
     has_session,
     in_time,
-    is_token,
     problem,
     refuse,
     session_of,
@@ -322,7 +322,8 @@ class Api:
             response = _json({"signed_in": self.token is None})
             response.delete_cookie(COOKIE, httponly=True, samesite="strict")
             return response
-        if not is_token(given, self.token):
+        sent = given.encode("utf-8", "replace")
+        if not hmac.compare_digest(sent, self.token.encode()):
             raise HTTPException(401, "this is not the token")
         response = _json({"signed_in": True})
         response.set_cookie(
@@ -393,8 +394,16 @@ def _json(
 def application(api: Api, agents: Application, names: Sequence[str]) -> Application:
     """Return the API, the page and the protocol for agents behind the guards that all have."""
     refusals = {HTTPException: _refused, TamisError: _refused, 500: _refused}
+    by_path: dict[str, dict[str, Operation]] = {}
+    for each in api.operations:
+        by_path.setdefault(each.path, {})[each.method] = each
+    routes = _files(EDITORS[api.state.settings.editor])
+    for path, own in by_path.items():
+        address = f"{PREFIX}{path.replace('}', ':path}')}"
+        endpoint = partial(api.respond, own)
+        routes.append(Route(address, endpoint, methods=list(own)))
     site = Starlette(
-        routes=[*_routes(api), *_files(EDITORS[api.state.settings.editor])],
+        routes=routes,
         middleware=[
             Middleware(GZipMiddleware, minimum_size=_SMALL, compresslevel=_LEVEL)
         ],
@@ -418,18 +427,6 @@ def application(api: Api, agents: Application, names: Sequence[str]) -> Applicat
 
         guarded = with_token(guarded, token, passes)
     return with_names(guarded, names)
-
-
-def _routes(api: Api) -> list[Route]:
-    by_path: dict[str, dict[str, Operation]] = {}
-    for each in api.operations:
-        by_path.setdefault(each.path, {})[each.method] = each
-    routes = []
-    for path, own in by_path.items():
-        address = f"{PREFIX}{path.replace('}', ':path}')}"
-        endpoint = partial(api.respond, own)
-        routes.append(Route(address, endpoint, methods=list(own)))
-    return routes
 
 
 async def _refused(_: Request, error: Exception) -> Response:

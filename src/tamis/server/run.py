@@ -340,11 +340,6 @@ def with_token(
     return guarded
 
 
-def is_token(given: str, token: str) -> bool:
-    """Compare a given token with the right one."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
-
-
 def session_of(token: str) -> str:
     """Return the cookie of a browser that has sent the token, which cannot be derived from it."""
     return hmac.new(token.encode(), b"a session of the page", "sha256").hexdigest()

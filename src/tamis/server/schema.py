@@ -70,13 +70,6 @@ _ALONG_LINKS: Final = {
 _USUAL: Final = {"limit": 5, "exclude_archived": True, **_ALONG_LINKS}
 
 
-def _for_agents(argument: Argument) -> Argument:
-    """Return an argument of a search as the list of tools shows it."""
-    brief = _BRIEFLY.get(argument.name, "")
-    default = _USUAL.get(argument.name, argument.default)
-    return replace(argument, help=brief, default=default)
-
-
 _MAX_TOKENS: Final = Argument(
     "max_tokens", "integer", low=SMALLEST_ANSWER, high=LARGEST_ANSWER
 )
@@ -108,12 +101,16 @@ _FOUND_BRIEF: Final = {"type": "object", "required": _FOUND["required"]}
 
 def tools_of(arguments: Sequence[Argument]) -> tuple[Tool, ...]:
     """Return the tools, for these arguments of a search."""
-    query, limit, *others = (
-        _for_agents(each) for each in arguments if each.name not in _NOT_FOR_AGENTS
-    )
-    along_links = [each for each in others if each.name in _ALONG_LINKS]
-    others = [each for each in others if each.name not in _ALONG_LINKS]
-    search = (query, limit, _MAX_TOKENS, _CURSOR, *others)
+    along_links: list[Argument] = []
+    others: list[Argument] = []
+    for each in arguments:
+        if each.name in _NOT_FOR_AGENTS:
+            continue
+        default = _USUAL.get(each.name, each.default)
+        shown = replace(each, help=_BRIEFLY.get(each.name, ""), default=default)
+        (along_links if each.name in _ALONG_LINKS else others).append(shown)
+    query, limit, *narrower = others
+    search = (query, limit, _MAX_TOKENS, _CURSOR, *narrower)
     brief = tuple(each.brief for each in search)
     return (
         Tool(
@@ -482,7 +479,18 @@ def _described(operation: Operation, secured: bool) -> dict[str, Any]:
         content = {"application/json": {"schema": input_schema(operation.arguments)}}
         described["requestBody"] = {"required": True, "content": content}
     else:
-        described["parameters"] += map(_parameter, operation.arguments)
+        for argument in operation.arguments:
+            schema = argument.schema()
+            schema.pop("description", None)
+            parameter = {
+                "name": "q" if "q" in argument.also else argument.name,
+                "in": "query",
+                "required": argument.required,
+                "schema": schema,
+            }
+            if argument.help:
+                parameter["description"] = argument.help
+            described["parameters"].append(parameter)
     if operation.in_path:
         place = {
             "name": operation.path.partition("{")[2].rstrip("}"),
@@ -494,20 +502,6 @@ def _described(operation: Operation, secured: bool) -> dict[str, Any]:
         described["parameters"].append(place)
     if secured and not operation.is_open:
         described["security"] = [{"token": []}, {"cookie": []}]
-    return described
-
-
-def _parameter(argument: Argument) -> dict[str, Any]:
-    schema = argument.schema()
-    schema.pop("description", None)
-    described = {
-        "name": "q" if "q" in argument.also else argument.name,
-        "in": "query",
-        "required": argument.required,
-        "schema": schema,
-    }
-    if argument.help:
-        described["description"] = argument.help
     return described
 
 

@@ -62,29 +62,22 @@ def read_cursor(text: str | None, question: Mapping[str, Any]) -> Cursor:
     digest = hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
     if text is None:
         return Cursor(0, digest)
-    cursor = _parsed(text)
-    if cursor is None:
-        raise UsageError(
-            "this is no cursor of ours", hint="give next_cursor of an answer, as it is"
-        )
-    if cursor.question != digest:
+    try:
+        padding = "=" * (-len(text) % 4)
+        data = base64.urlsafe_b64decode((text + padding).encode("ascii"))
+        offset, given, generations = json.loads(data)
+        numbers = (offset, *generations)
+        is_ours = all(type(number) is int for number in numbers)
+        is_ours = is_ours and isinstance(given, str) and 0 <= offset < 2**31
+    except (ValueError, TypeError, RecursionError):
+        is_ours = False
+    if not is_ours:
+        hint = "give next_cursor of an answer, as it is"
+        raise UsageError("this is no cursor of ours", hint=hint)
+    if given != digest:
         hint = "give the same arguments as before (limit and max_tokens may differ), or leave cursor out"
         raise UsageError("this cursor belongs to another question", hint=hint)
-    return cursor
-
-
-def _parsed(text: str) -> Cursor | None:
-    try:
-        data = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        offset, question, generations = json.loads(data)
-        numbers = (offset, *generations)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    if any(type(number) is not int for number in numbers):
-        return None
-    if not 0 <= offset < 2**31 or not isinstance(question, str):
-        return None
-    return Cursor(offset, question, numbers[1:])
+    return Cursor(offset, digest, numbers[1:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,33 +151,26 @@ def _replacing(directory: Path) -> Iterator[Path]:
         try:
             yield aside
             reached("aside.made")
-            _replace(directory, aside)
+            if (aside / "index.db-wal").exists():
+                hint = "free some space, then run it again"
+                raise StorageFault(f"{aside} could not be completed", hint=hint)
+            # The segments come first, then index.db, which registers them.
+            new = list((aside / "segments").iterdir())
+            for folder in new:
+                folder.rename(directory / "segments" / folder.name)
+                reached("aside.moved")
+            # SQLite would take the old log for the log of the new file.
+            for end in database.BESIDE:
+                (directory / f"index.db{end}").unlink(missing_ok=True)
+                reached("aside.unlogged")
+            (aside / "index.db").replace(directory / "index.db")
+            reached("aside.replaced")
+            sync_folder(directory)
+            sweep(directory / "segments", {folder.name for folder in new})
+            reached("aside.swept")
+            concepts.sweep(directory, "")
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-
-
-def _replace(directory: Path, aside: Path) -> None:
-    """Move the segments first, then index.db, which registers them.
-
-    The old log is removed before, because SQLite would take it for the log of the new file.
-    """
-    if (aside / "index.db-wal").exists():
-        raise StorageFault(
-            f"{aside} could not be completed", hint="free some space, then run it again"
-        )
-    new = list((aside / "segments").iterdir())
-    for folder in new:
-        folder.rename(directory / "segments" / folder.name)
-        reached("aside.moved")
-    for end in database.BESIDE:
-        (directory / f"index.db{end}").unlink(missing_ok=True)
-        reached("aside.unlogged")
-    (aside / "index.db").replace(directory / "index.db")
-    reached("aside.replaced")
-    sync_folder(directory)
-    sweep(directory / "segments", {folder.name for folder in new})
-    reached("aside.swept")
-    concepts.sweep(directory, "")
 
 
 def with_model(settings: Settings, facts: Mapping[str, Any]) -> Settings:

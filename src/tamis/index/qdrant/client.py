@@ -20,7 +20,6 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import (
     ApiException,
-    ResponseHandlingException,
     UnexpectedResponse,
 )
 
@@ -73,7 +72,12 @@ _PAGE: Final = 512
 _MOST_IDS: Final = 1_000
 
 
-def connect(address: Address, api_key: str | None, *, exact: bool) -> "Server":
+def connect(
+    address: Address,
+    api_key: str | None,
+    *,
+    exact: bool,
+) -> "Server":
     """Return the collection on a server. Nothing is sent yet."""
     port = None
     if urlsplit(address.url).port is None:
@@ -135,14 +139,8 @@ class Server:
                 f"and this model makes {dimension}",
                 hint="use the model it was made with, or choose another name with engine.collection",
             )
-        if layout != AS_USUAL:
-            self._check_layout(layout)
-
-    def _config(self) -> models.CollectionConfig:
-        return self._asked(self._client.get_collection, self._name).config
-
-    def _check_layout(self, layout: Layout) -> None:
-        """Raise if the collection is not stored as asked."""
+        if layout == AS_USUAL:
+            return
         config = self._config()
         quantization = "none"
         if config.quantization_config is not None:
@@ -161,6 +159,9 @@ class Server:
                     f"{option} {stored[name]}, not {wanted}",
                     hint=f"leave out --{option}, or choose another name with engine.collection",
                 )
+
+    def _config(self) -> models.CollectionConfig:
+        return self._asked(self._client.get_collection, self._name).config
 
     def _create(self, dimension: int, layout: Layout) -> None:
         """Create the collection, with its indexes on the payload before there is any data.
@@ -225,7 +226,10 @@ class Server:
         return found
 
     def find(
-        self, filter: Native, fields: Sequence[str] = (), vectors: tuple[str, ...] = ()
+        self,
+        filter: Native,
+        fields: Sequence[str] = (),
+        vectors: tuple[str, ...] = (),
     ) -> Iterator[Point]:
         if self.dimension() is None:
             return
@@ -277,7 +281,12 @@ class Server:
             self._client.count, self._name, count_filter=wanted, exact=True
         ).count
 
-    def distinct(self, name: str, filter: Native, most: int) -> list[str]:
+    def distinct(
+        self,
+        name: str,
+        filter: Native,
+        most: int,
+    ) -> list[str]:
         answer = self._asked(
             self._client.facet,
             self._name,
@@ -303,7 +312,11 @@ class Server:
                 )
                 some.append(made)
             self._asked(
-                self._client.upsert, self._name, some, wait=True, update_mode=mode
+                self._client.upsert,
+                self._name,
+                some,
+                wait=True,
+                update_mode=mode,
             )
 
     def change(self, filter: Native, values: Payload) -> None:
@@ -320,7 +333,11 @@ class Server:
     def clear(self, filter: Native, names: Sequence[str]) -> None:
         wanted = _filter(filter)
         self._asked(
-            self._client.delete_payload, self._name, list(names), wanted, wait=True
+            self._client.delete_payload,
+            self._name,
+            list(names),
+            wanted,
+            wait=True,
         )
 
     def delete(self, filter: Native) -> None:
@@ -364,7 +381,8 @@ class Server:
 
     def _check_version(self) -> None:
         version = self._asked(self._client.info).version
-        numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+        parts = version.split(".")[:2]
+        numbers = [int(part) for part in parts if part.isdigit()]
         if tuple(numbers) < OLDEST:
             oldest = ".".join(map(str, OLDEST))
             raise EngineTooOld(
@@ -385,8 +403,10 @@ class Server:
                 f"{url} answered {error.status_code}: {text}",
                 hint="see the server's own log",
             )
-        if isinstance(error, ResourceExhaustedResponse) or _is_connection(error):
-            source = getattr(error, "source", error)
+        source = getattr(error, "source", error)
+        # The library's HTTP client is not a dependency of ours, so its class is known by name.
+        kinds = [kind.__name__ for kind in type(source).__mro__]
+        if isinstance(error, ResourceExhaustedResponse) or "TransportError" in kinds:
             why = str(source) or type(source).__name__
             return EngineUnreachable(
                 f"{url} cannot be reached: {why.splitlines()[0]}",
@@ -398,14 +418,6 @@ class Server:
         )
 
 
-def _is_connection(error: Exception) -> bool:
-    """Return True if no answer came, rather than one that cannot be read."""
-    if not isinstance(error, ResponseHandlingException):
-        return False
-    # The library's HTTP client is not a dependency of ours, so its class is known by name.
-    return any(kind.__name__ == "TransportError" for kind in type(error.source).__mro__)
-
-
 def _filter(filter: Native) -> models.Filter:
     """A condition alone is a filter of one."""
     if filter.keys() <= {"must", "should", "must_not"}:
@@ -414,7 +426,8 @@ def _filter(filter: Native) -> models.Filter:
 
 
 def _sparse_vector(weights: Sparse) -> models.SparseVector:
-    return models.SparseVector(indices=list(weights), values=list(weights.values()))
+    values = list(weights.values())
+    return models.SparseVector(indices=list(weights), values=values)
 
 
 def _point(record: models.Record | models.ScoredPoint) -> Point:
@@ -427,4 +440,10 @@ def _point(record: models.Record | models.ScoredPoint) -> Point:
         else:
             terms[name] = dict(zip(vector.indices, vector.values, strict=True))
     score = record.score if isinstance(record, models.ScoredPoint) else 0.0
-    return Point(str(record.id), record.payload or {}, meaning, terms, score)
+    return Point(
+        str(record.id),
+        record.payload or {},
+        meaning,
+        terms,
+        score,
+    )

@@ -24,6 +24,7 @@ from tamis.index.qdrant.points import (
     Point,
     Points,
     Sparse,
+    sparse,
     term_number,
 )
 from tamis.model import Lane
@@ -65,60 +66,83 @@ def search(
                 new += uncounted(ask, allowed.rows)
     limit = min(depth + _BEYOND, allowed.chunks)
     while waiting:
-        requests = [_request(ask, allowed.rows, limit, exact=exact) for ask in waiting]
-        requests += [counting(allowed.rows, term) for term in new]
+        requests = []
+        for ask in waiting:
+            requests.append(_request(ask, allowed.rows, limit, exact=exact))
+        for term in new:
+            requests.append(counting(allowed.rows, term))
         answers = points.nearest(requests)
         remember(allowed, new, answers[len(waiting) :])
         new = []
         unclear = []
         for ask, rows in zip(waiting, answers, strict=False):
             found[ask.lane] = rows
-            if limit < allowed.chunks and not _is_clear(rows, depth, limit):
+            if len(rows) < limit or limit == allowed.chunks:
+                continue
+            # Rows beyond the returned ones must not reach the top `depth`.
+            edge = rows[depth - 1].score
+            if rows[-1].score >= edge - _SLACK * max(1.0, abs(edge)):
                 unclear.append(ask)
         waiting = unclear
         limit = min(4 * limit, allowed.chunks)
     return found
 
 
-def _is_clear(rows: Sequence[Point], depth: int, limit: int) -> bool:
-    """Return True if no row beyond the returned ones can reach the top `depth`."""
-    if len(rows) < limit:
-        return True
-    edge = rows[depth - 1].score
-    return rows[-1].score < edge - _SLACK * max(1.0, abs(edge))
-
-
-def _request(ask: LaneAsk, rows: Rows, limit: int, *, exact: bool) -> Ask:
+def _request(
+    ask: LaneAsk,
+    rows: Rows,
+    limit: int,
+    *,
+    exact: bool,
+) -> Ask:
     query = _weights(ask) if ask.vector is None else ask.vector
     along = (ask.lane,) if exact else ()
-    return Ask(ask.lane, query, rows.native, limit, PASSAGE, along)
+    return Ask(
+        ask.lane,
+        query,
+        rows.native,
+        limit,
+        PASSAGE,
+        along,
+    )
 
 
 def _weights(ask: LaneAsk) -> Sparse:
     """The terms as a sparse vector; the server multiplies by their rarity."""
-    query: dict[int, float] = {}
+    weighted = []
     for term in ask.terms:
         weight = ask.weights.get(term, 1.0)
         if weight:
-            number = term_number(term)
-            query[number] = query.get(number, 0.0) + weight
-    return query
+            weighted.append((term, weight))
+    return sparse(weighted)
 
 
 def uncounted(ask: LaneAsk, rows: Rows) -> list[Term]:
     """The terms of a question whose frequency is not known yet."""
-    terms = [(ask.lane, term) for term in dict.fromkeys(ask.terms)]
-    return [term for term in terms if term not in rows.frequencies]
+    new: list[Term] = []
+    for name in dict.fromkeys(ask.terms):
+        term = (ask.lane, name)
+        if term not in rows.frequencies:
+            new.append(term)
+    return new
 
 
 def counting(rows: Rows, term: Term) -> Ask:
     """A search for the best row of one term: its weight and its score tell how rare the term is."""
     lane, name = term
-    return Ask(lane, {term_number(name): 1.0}, rows.native, 1, vectors=(lane,))
+    return Ask(
+        lane,
+        {term_number(name): 1.0},
+        rows.native,
+        1,
+        vectors=(lane,),
+    )
 
 
 def remember(
-    allowed: Allowed, terms: Sequence[Term], answers: Sequence[Sequence[Point]]
+    allowed: Allowed,
+    terms: Sequence[Term],
+    answers: Sequence[Sequence[Point]],
 ) -> None:
     """Store how many rows have each term.
 
@@ -136,27 +160,27 @@ def remember(
 
 
 def hits(
-    ask: LaneAsk, rows: Sequence[Point], allowed: Allowed, *, exact: bool
+    ask: LaneAsk,
+    rows: Sequence[Point],
+    allowed: Allowed,
+    *,
+    exact: bool,
 ) -> list[Hit]:
     """The rows with the server's scores or, in exact mode, those of the embedded engine."""
     if not exact or not rows:
         return [Hit(row.key, row.score) for row in rows]
     if ask.vector is not None:
         full = np.array([row.meaning for row in rows], np.float32)
-        scores = score(full, np.arange(len(rows)), ask.vector).tolist()
+        places = np.arange(len(rows))
+        scores = score(full, places, ask.vector).tolist()
         return [Hit(row.key, own) for row, own in zip(rows, scores, strict=True)]
-    return _scored_by_terms(ask, rows, allowed)
-
-
-def _scored_by_terms(
-    ask: LaneAsk, rows: Sequence[Point], allowed: Allowed
-) -> list[Hit]:
-    """Sum weights times rarity, term by term in the given order; leave out rows without any term."""
+    # Sum weights times rarity, term by term in the given order; leave out rows without any term.
     factors = []
     for term in ask.terms:
         frequency = allowed.rows.frequencies[ask.lane, term]
         rarity = bm25f.rarity(allowed.chunks, frequency)
-        factors.append((term_number(term), rarity * ask.weights.get(term, 1.0)))
+        factor = rarity * ask.weights.get(term, 1.0)
+        factors.append((term_number(term), factor))
     found = []
     for row in rows:
         weights = row.terms[ask.lane]

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -124,13 +125,21 @@ class Points(Protocol):
         """Points by id, as far as they exist. Without names of fields, all fields."""
 
     def find(
-        self, filter: Native, fields: Sequence[str] = (), vectors: tuple[str, ...] = ()
+        self,
+        filter: Native,
+        fields: Sequence[str] = (),
+        vectors: tuple[str, ...] = (),
     ) -> Iterator[Point]: ...
     def nearest(self, asks: Sequence[Ask]) -> list[list[Point]]:
         """The answers to several searches, in one request."""
 
     def count(self, filter: Native) -> int: ...
-    def distinct(self, name: str, filter: Native, most: int) -> list[str]:
+    def distinct(
+        self,
+        name: str,
+        filter: Native,
+        most: int,
+    ) -> list[str]:
         """The values of a field."""
 
     def put(self, points: Sequence[Point], *, only_new: bool = False) -> None: ...
@@ -147,14 +156,6 @@ def point_id(*parts: object) -> str:
     return str(uuid.uuid5(_OURS, "\0".join(map(str, parts))))
 
 
-def record_id(root: str) -> str:
-    return point_id(root, "record")
-
-
-def skipped_id(root: str) -> str:
-    return point_id(root, "skipped")
-
-
 def id_of(key: int) -> str:
     return str(uuid.UUID(int=key))
 
@@ -163,16 +164,17 @@ def id_of(key: int) -> str:
 def term_number(term: str) -> int:
     """The dimension of a term in a sparse vector. Of a million terms, some hundred pairs share theirs."""
     encoded = term.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(encoded, digest_size=4).digest()) or 1
+    digest = hashlib.blake2b(encoded, digest_size=4).digest()
+    return int.from_bytes(digest) or 1
 
 
-def sparse(weights: Mapping[str, float]) -> Sparse:
-    """The postings of one passage in one lane."""
+def sparse(weights: Iterable[tuple[str, float]]) -> Sparse:
+    """Number weighted terms; the weights of terms that share a number are added up."""
     numbered: dict[int, float] = {}
-    for term, weight in weights.items():
+    for term, weight in weights:
         number = term_number(term)
         numbered[number] = numbered.get(number, 0.0) + weight
-    return numbered or {_FILLER: 1.0}
+    return numbered
 
 
 # --- Conditions ---------------------------------------------------------------
@@ -191,17 +193,36 @@ def any_of(name: str, values: Sequence[str]) -> Native:
     return {"key": name, "match": {"any": list(values)}}
 
 
-def visible(root: str, generation: int, kind: str) -> list[Native]:
-    """The conditions for what a reader of a generation sees: written by then, and not gone by then."""
-    return [
+def bounded(name: str, **bounds: float) -> Native:
+    """A condition on a number, such as `lte=7`."""
+    return {"key": name, "range": bounds}
+
+
+def every(*conditions: Native) -> Native:
+    return {"must": list(conditions)}
+
+
+def visible(
+    root: str,
+    generation: int,
+    kind: str,
+    *also: Native,
+) -> Native:
+    """Select what a reader of a generation sees: written by then, and not gone by then."""
+    return every(
         equals(TENANT, root),
         equals("kind", kind),
-        {"key": "born", "range": {"lte": generation}},
-        {"must_not": [{"key": "gone", "range": {"lte": generation}}]},
-    ]
+        bounded("born", lte=generation),
+        {"must_not": [bounded("gone", lte=generation)]},
+        *also,
+    )
 
 
-def native(filter: f.Filter, listed: Listed, archive: Sequence[str]) -> Native:
+def native(
+    filter: f.Filter,
+    listed: Listed,
+    archive: Sequence[str],
+) -> Native:
     """Return a condition for the points that a filter allows.
 
     Every atom is a condition on an indexed field. A server cannot match gitignore patterns: they are
@@ -214,7 +235,7 @@ def native(filter: f.Filter, listed: Listed, archive: Sequence[str]) -> Native:
 
     match filter:
         case f.And(terms):
-            return {"must": each(*terms)}
+            return every(*each(*terms))
         case f.Or(()):
             return NOTHING
         case f.Or(terms):
@@ -240,9 +261,9 @@ def native(filter: f.Filter, listed: Listed, archive: Sequence[str]) -> Native:
         case f.Category(name):
             return equals("category", f.folded(name))
         case f.After(_, moment):
-            return {"key": "modified", "range": {"gte": moment}}
+            return bounded("modified", gte=moment)
         case f.Before(_, moment):
-            return {"key": "modified", "range": {"lt": moment}}
+            return bounded("modified", lt=moment)
         case f.DocumentIs(path):
             return equals("document", f.nfc(path))
         case f.Type(name):
@@ -254,7 +275,7 @@ def native(filter: f.Filter, listed: Listed, archive: Sequence[str]) -> Native:
 
 def _below(folders: Sequence[str]) -> Native:
     if "" in folders:  # the root itself
-        return {"must": []}
+        return every()
     return any_of("parentDirectories", [f"/{f.plain(folder)}/" for folder in folders])
 
 
@@ -263,11 +284,14 @@ def _matching(atom: f.Path | f.Archived, listed: Sequence[Facts]) -> Native:
     inside: list[str] = []
     outside: list[str] = []
     for facts in listed:
-        (inside if atom.matches(facts) else outside).append(facts.path)
+        if atom.matches(facts):
+            inside.append(facts.path)
+        else:
+            outside.append(facts.path)
     if len(inside) <= len(outside):
         return any_of("filePath", inside)
     if not outside:
-        return {"must": []}
+        return every()
     return {"must_not": [any_of("filePath", outside)]}
 
 
@@ -282,7 +306,7 @@ def points_of(
     archive: f.Archived,
 ) -> Iterator[Point]:
     """Yield the points of documents, the chunks of each first, all of one generation."""
-    lanes = postings(batch, boosts)
+    lanes = _postings(batch, boosts)
     row = 0
     for prepared in batch:
         document = prepared.document
@@ -319,14 +343,15 @@ def points_of(
 def searchable(facts: Facts, archive: f.Archived) -> Payload:
     """The fields of a document that the conditions of `native` look at."""
     folders = f.plain(facts.path).split("/")[:-1]
+    tags: set[str] = set()
+    for tag in facts.tags:
+        tags.update(_prefixes(tag.split("/")))
     return {
         "filePath": facts.path,
         "document": f.nfc(facts.path),
         "fileNames": list(dict.fromkeys(f.file_names(facts.path))),
         "parentDirectories": [f"/{above}/" for above in _prefixes(folders)],
-        "tagTree": sorted(
-            {above for tag in facts.tags for above in _prefixes(tag.split("/"))}
-        ),
+        "tagTree": sorted(tags),
         "author": f.folded(facts.author),
         "category": f.folded(facts.category),
         "modified": facts.modified,
@@ -336,7 +361,7 @@ def searchable(facts: Facts, archive: f.Archived) -> Payload:
 
 def _prefixes(parts: Sequence[str]) -> list[str]:
     """`area`, `web` -> `area`, `area/web`."""
-    return ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    return list(accumulate(parts, "{}/{}".format))
 
 
 def _chunk_fields(chunk: Chunk) -> Payload:
@@ -363,10 +388,12 @@ def _document_fields(prepared: Prepared) -> Payload:
     for link in document.links:
         name = link_key(link, document.path)
         if name:
-            links.append([link.type, link.target, link.anchor, link.ordinal, name])
+            stored = [link.type, link.target, link.anchor, link.ordinal, name]
+            links.append(stored)
     parents = []
     for each in document.parents:
-        parents.append([each.content, each.header_path, each.start_line, each.end_line])
+        place = (each.start_line, each.end_line)
+        parents.append([each.content, each.header_path, *place])
     return {
         "kind": "document",
         "chunks": len(document.chunks),
@@ -384,7 +411,7 @@ def _document_fields(prepared: Prepared) -> Payload:
     }
 
 
-def postings(
+def _postings(
     batch: Sequence[Prepared], boosts: Mapping[str, float]
 ) -> dict[str, list[Sparse]]:
     """The terms of every chunk by lane, with the same weights as in the embedded engine."""
@@ -395,17 +422,19 @@ def postings(
         for chunk in prepared.document.chunks:
             lanes.add(size, chunk)
             size += 1
-    return {name: _by_row(arrays, size) for name, arrays in lanes.files().items()}
-
-
-def _by_row(arrays: Mapping[str, NDArray[Any]], size: int) -> list[Sparse]:
-    names = [name.decode("utf-8", "surrogatepass") for name in term_names(dict(arrays))]
-    terms = np.repeat(np.arange(len(names)), np.diff(arrays["ends"], prepend=0))
-    weights: list[dict[str, float]] = [{} for _ in range(size)]
-    columns = (terms.tolist(), arrays["rows"].tolist(), arrays["weights"].tolist())
-    for term, row, weight in zip(*columns, strict=True):
-        weights[row][names[term]] = weight
-    return [sparse(own) for own in weights]
+    postings = {}
+    for lane, arrays in lanes.files().items():
+        weights: list[list[tuple[str, float]]] = [[] for _ in range(size)]
+        start = 0
+        for name, end in zip(term_names(arrays), arrays["ends"].tolist(), strict=True):
+            term = name.decode("utf-8", "surrogatepass")
+            rows = arrays["rows"][start:end].tolist()
+            own = arrays["weights"][start:end].tolist()
+            for row, weight in zip(rows, own, strict=True):
+                weights[row].append((term, weight))
+            start = end
+        postings[lane] = [sparse(each) or {_FILLER: 1.0} for each in weights]
+    return postings
 
 
 def stored_state(state: FileState) -> Payload:
@@ -428,17 +457,6 @@ def stamps_of(states: Mapping[str, FileState], recipe: str) -> dict[str, Stamps]
     return stamps
 
 
-def read_facts(payload: Payload) -> Facts:
-    """The facts that filters look at, as the document has them."""
-    return Facts(
-        payload["filePath"],
-        frozenset(payload["tags"]),
-        payload["writtenAuthor"],
-        payload["writtenCategory"],
-        payload["modified"],
-    )
-
-
 def read_passage(payload: Payload) -> Passage:
     return Passage(
         path=payload["filePath"],
@@ -458,7 +476,11 @@ def read_parents(payload: Payload) -> list[Parent]:
     return [Parent(*parent) for parent in payload["parents"]]
 
 
-def read_prepared(document: Point, chunks: Iterable[Point], dimension: int) -> Prepared:
+def read_prepared(
+    document: Point,
+    chunks: Iterable[Point],
+    dimension: int,
+) -> Prepared:
     """A document as it was written."""
     payload = document.payload
     ordered = sorted(chunks, key=lambda point: point.ordinal)

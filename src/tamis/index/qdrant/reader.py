@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.errors import (
     BadSetting,
@@ -31,9 +30,13 @@ from tamis.index.protocol import (
     Capabilities,
     Concept,
     Hit,
+    IndexFacts,
     LaneAsk,
     Layout,
+    Paths,
+    Positions,
     Prepared,
+    Vectors,
 )
 from tamis.index.qdrant import lanes
 from tamis.index.qdrant.lanes import Rows
@@ -47,16 +50,17 @@ from tamis.index.qdrant.points import (
     Point,
     Points,
     any_of,
+    bounded,
+    equals,
+    every,
     id_of,
     native,
-    read_facts,
+    point_id,
     read_links,
     read_parents,
     read_passage,
     read_prepared,
     read_state,
-    record_id,
-    skipped_id,
     stamps_of,
     term_number,
     visible,
@@ -109,7 +113,12 @@ class QdrantSnapshot(LinkedSnapshot):
     segments = 0  # they are the server's own
 
     def __init__(
-        self, points: Points, address: Address, view: View, *, exact: bool
+        self,
+        points: Points,
+        address: Address,
+        view: View,
+        *,
+        exact: bool,
     ) -> None:
         self._points = points
         self._address = address
@@ -129,7 +138,7 @@ class QdrantSnapshot(LinkedSnapshot):
         )
 
     @property
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> IndexFacts:
         return dict(self._view.record["facts"])
 
     # --- Filters ---
@@ -146,7 +155,7 @@ class QdrantSnapshot(LinkedSnapshot):
 
     def _allow(self, filter: Filter) -> Allowed:
         condition = native(filter, self._listed, self.about.get("archive", ()))
-        rows = Rows({"must": [*self._visible("chunk"), condition]})
+        rows = Rows(self._visible("chunk", condition))
         if filter == EVERYTHING:
             return Allowed(rows, self.state.chunks, self.state.documents)
         chunks = self._points.count(rows.native)
@@ -154,46 +163,60 @@ class QdrantSnapshot(LinkedSnapshot):
         if chunks and _cuts(filter):
             documents = len(self._paths(rows.native))
         elif chunks:
-            with_text = {"key": "chunks", "range": {"gt": 0}}
-            whole = [*self._visible("document"), with_text, condition]
-            documents = self._points.count({"must": whole})
+            with_text = bounded("chunks", gt=0)
+            whole = self._visible("document", with_text, condition)
+            documents = self._points.count(whole)
         return Allowed(rows, chunks, documents)
 
-    def within(self, paths: Sequence[str], allowed: Allowed) -> Allowed:
+    def within(self, paths: Paths, allowed: Allowed) -> Allowed:
         keys = self.keys(paths, allowed)
-        rows = Rows({"must": [allowed.rows.native, any_of("filePath", list(keys))]})
+        at_paths = any_of("filePath", list(keys))
+        rows = Rows(every(allowed.rows.native, at_paths))
         chunks = sum(map(len, keys.values()))
         return Allowed(rows, chunks, len(keys), late=allowed.late)
 
-    def _visible(self, kind: str) -> list[Native]:
-        return visible(self._address.root, self._view.record["generation"], kind)
+    def _visible(self, kind: str, *also: Native) -> Native:
+        generation = self._view.record["generation"]
+        return visible(self._address.root, generation, kind, *also)
 
     def _paths(self, native: Native) -> list[str]:
         """The paths of some chunks."""
-        return self._points.distinct("filePath", native, max(self.state.documents, 1))
+        most = max(self.state.documents, 1)
+        return self._points.distinct("filePath", native, most)
 
     # --- Documents ---
 
-    def _documents(
-        self, *fields: str, paths: Sequence[str] | None = None
-    ) -> list[Point]:
+    def _documents(self, *fields: str, paths: Paths | None = None) -> list[Point]:
         """All documents or those at some paths; without names of fields, with all of them."""
-        conditions = self._visible("document")
+        which = self._visible("document")
         if paths is not None:
-            conditions.append(any_of("filePath", paths))
+            which = self._visible("document", any_of("filePath", paths))
         if fields:
             fields = ("filePath", *fields)
-        return list(self._points.find({"must": conditions}, fields))
+        return list(self._points.find(which, fields))
 
     def _listed(self) -> list[Facts]:
         if not self._view.listed:
-            facts = [read_facts(each.payload) for each in self._documents(*FACTS)]
-            self._view.listed[:] = sorted(facts, key=lambda each: each.path)
+            listed = []
+            for document in self._documents(*FACTS):
+                payload = document.payload
+                facts = Facts(
+                    document.path,
+                    frozenset(payload["tags"]),
+                    payload["writtenAuthor"],
+                    payload["writtenCategory"],
+                    payload["modified"],
+                )
+                listed.append(facts)
+            self._view.listed[:] = sorted(listed, key=lambda facts: facts.path)
         return self._view.listed
 
     def documents(self, filter: Filter) -> list[str]:
-        allowed = [each for each in self._listed() if allows(filter, each, "", None)]
-        return [facts.path for facts in allowed]
+        paths = []
+        for facts in self._listed():
+            if allows(filter, facts, "", None):
+                paths.append(facts.path)
+        return paths
 
     def facts(self) -> Iterator[Facts]:
         return iter(self._listed())
@@ -204,19 +227,15 @@ class QdrantSnapshot(LinkedSnapshot):
 
     def kinds(self, allowed: Allowed) -> tuple[Counter[str], Counter[str]]:
         condition = allowed.rows.native
-        return (
-            self._documents_by("chunk_type", condition),
-            self._documents_by("language", condition),
-        )
+        types: Counter[str] = Counter()
+        languages: Counter[str] = Counter()
+        for name, counts in (("chunk_type", types), ("language", languages)):
+            for value in self._points.distinct(name, condition, _KINDS):
+                having = every(condition, equals(name, value))
+                counts[value] = len(self._paths(having))
+        return types, languages
 
-    def _documents_by(self, name: str, condition: Native) -> Counter[str]:
-        numbers: Counter[str] = Counter()
-        for value in self._points.distinct(name, condition, _KINDS):
-            having = {"must": [condition, any_of(name, [value])]}
-            numbers[value] = len(self._paths(having))
-        return numbers
-
-    def aliases(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def aliases(self, paths: Paths) -> dict[str, tuple[str, ...]]:
         found = self._documents("aliases", paths=paths)
         return {each.path: each.aliases for each in found}
 
@@ -229,14 +248,20 @@ class QdrantSnapshot(LinkedSnapshot):
 
     def skipped(self) -> tuple[Skipped, ...]:
         found = []
-        for point in self._points.get([skipped_id(self._address.root)]):
+        own = point_id(self._address.root, "skipped")
+        for point in self._points.get([own]):
             found += [Skipped(*item) for item in point.payload["skipped"]]
         return tuple(sorted(found, key=lambda item: item.path))
 
     def warnings(self) -> dict[str, str]:
         found = self._documents("warning")
-        warnings = {each.path: each.payload["warning"] for each in found}
-        return {path: warnings[path] for path in sorted(warnings) if warnings[path]}
+        found.sort(key=lambda document: document.path)
+        warnings = {}
+        for document in found:
+            warning = document.payload["warning"]
+            if warning:
+                warnings[document.path] = warning
+        return warnings
 
     def prepared(self) -> Iterator[Prepared]:
         every = [facts.path for facts in self._listed()]
@@ -244,16 +269,14 @@ class QdrantSnapshot(LinkedSnapshot):
         for start in range(0, len(every), _PORTION):
             paths = every[start : start + _PORTION]
             chunks: dict[str, list[Point]] = {path: [] for path in paths}
-            which = {"must": [*self._visible("chunk"), any_of("filePath", paths)]}
+            which = self._visible("chunk", any_of("filePath", paths))
             for chunk in self._points.find(which, (), (MEANING,)):
                 chunks[chunk.path].append(chunk)
             documents = {each.path: each for each in self._documents(paths=paths)}
             for path in paths:
                 yield read_prepared(documents[path], chunks[path], dimension)
 
-    def parents(
-        self, wanted: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], Parent]:
+    def parents(self, wanted: Positions) -> Mapping[tuple[str, int], Parent]:
         if not wanted:
             return {}
         paths = sorted({path for path, _ in wanted})
@@ -266,10 +289,19 @@ class QdrantSnapshot(LinkedSnapshot):
     # --- Lanes ---
 
     def lanes(
-        self, asks: Sequence[LaneAsk], allowed: Allowed, depth: int
+        self,
+        asks: Sequence[LaneAsk],
+        allowed: Allowed,
+        depth: int,
     ) -> Mapping[Lane, Sequence[Hit]]:
         exact = self._exact
-        found = lanes.search(self._points, asks, allowed, depth, exact=exact)
+        found = lanes.search(
+            self._points,
+            asks,
+            allowed,
+            depth,
+            exact=exact,
+        )
         hits = {}
         for ask in asks:
             rows = found[ask.lane]
@@ -284,12 +316,13 @@ class QdrantSnapshot(LinkedSnapshot):
     def coverage(
         self,
         terms: Sequence[str],
-        positions: Sequence[tuple[str, int]],
+        positions: Positions,
         allowed: Allowed,
     ) -> Sequence[float]:
         rows: Rows = allowed.rows
         new = lanes.uncounted(LaneAsk("words", None, tuple(terms)), rows)
-        answers = self._points.nearest([lanes.counting(rows, term) for term in new])
+        asks = [lanes.counting(rows, term) for term in new]
+        answers = self._points.nearest(asks)
         lanes.remember(allowed, new, answers)
         ids = self._ids_of(positions)
         found = {}
@@ -315,7 +348,10 @@ class QdrantSnapshot(LinkedSnapshot):
             self._ids[row.path, row.ordinal] = row.id
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
-        new = [id_of(key) for key in dict.fromkeys(keys) if key not in self._seen]
+        new = []
+        for key in dict.fromkeys(keys):
+            if key not in self._seen:
+                new.append(id_of(key))
         found = self._points.get(new, PASSAGE)
         self._note(found)
         if len(found) < len(new):
@@ -323,23 +359,26 @@ class QdrantSnapshot(LinkedSnapshot):
             raise EngineFault(f"passages of {self._address} are gone", hint=hint)
         return {key: read_passage(self._seen[key].payload) for key in keys}
 
-    def vectors(self, positions: Sequence[tuple[str, int]]) -> NDArray[np.float32]:
+    def vectors(self, positions: Positions) -> Vectors:
         dimension = int(self.about.get("dimension", 0))
         vectors = np.zeros((len(positions), dimension), np.float32)
         if not vectors.size:
             return vectors
         ids = self._ids_of(positions)
-        known = {row.id: row.meaning for row in self._seen.values()}
-        new = [each for each in set(ids) if known.get(each) is None]
+        known = {}
+        for row in self._seen.values():
+            if row.meaning is not None:
+                known[row.id] = row.meaning
+        new = [each for each in set(ids) if each not in known]
         for row in self._points.get(new, ("chunkId",), (MEANING,)):
-            known[row.id] = row.meaning
+            if row.meaning is not None:
+                known[row.id] = row.meaning
         for number, each in enumerate(ids):
-            vector = known.get(each)
-            if vector is not None:
-                vectors[number] = vector
+            if each in known:
+                vectors[number] = known[each]
         return vectors
 
-    def _ids_of(self, positions: Sequence[tuple[str, int]]) -> list[str]:
+    def _ids_of(self, positions: Positions) -> list[str]:
         missing = [each[0] for each in positions if each not in self._ids]
         chunks = self._chunks(missing, self.allow(EVERYTHING))
         for path in missing:
@@ -347,9 +386,7 @@ class QdrantSnapshot(LinkedSnapshot):
                 self._ids[path, ordinal] = id_of(key)
         return [self._ids[position] for position in positions]
 
-    def keys(
-        self, paths: Sequence[str], allowed: Allowed
-    ) -> Mapping[str, Sequence[int]]:
+    def keys(self, paths: Paths, allowed: Allowed) -> Mapping[str, Sequence[int]]:
         chunks = self._chunks(paths, allowed)
         found = {}
         for path in paths:
@@ -357,24 +394,25 @@ class QdrantSnapshot(LinkedSnapshot):
                 found[path] = [key for _, key in chunks[path]]
         return found
 
-    def _chunks(self, paths: Sequence[str], allowed: Allowed) -> Chunks:
+    def _chunks(self, paths: Paths, allowed: Allowed) -> Chunks:
         """The allowed chunks of documents, in order."""
         rows: Rows = allowed.rows
         known = rows.chunks
         if len(known) > _CACHED_DOCUMENTS:
             known.clear()
-        new = list(dict.fromkeys(path for path in paths if path not in known))
+        new = [path for path in dict.fromkeys(paths) if path not in known]
         if new:
             found: dict[str, list[tuple[int, int]]] = {path: [] for path in new}
-            which = {"must": [rows.native, any_of("filePath", new)]}
+            which = every(rows.native, any_of("filePath", new))
             for row in self._points.find(which, ("filePath", "chunkId")):
                 found[row.path].append((row.ordinal, row.key))
-            known.update({path: tuple(sorted(own)) for path, own in found.items()})
+            for path, own in found.items():
+                known[path] = tuple(sorted(own))
         return known
 
     # --- Links ---
 
-    def touching(self, paths: Sequence[str], allowed: Allowed) -> EdgesOf:
+    def touching(self, paths: Paths, allowed: Allowed) -> EdgesOf:
         library = PointLinks(
             self._points,
             self._visible("document"),
@@ -388,10 +426,10 @@ class PointLinks:
     """Documents of a snapshot by their names, and by the names that their links look for."""
 
     points: Points
-    conditions: Sequence[Native]  # for the documents of a generation
-    chunks: Callable[[Sequence[str]], Chunks]  # the allowed ones of some documents
+    documents: Native  # selects those of a generation
+    chunks: Callable[[Paths], Chunks]  # the allowed ones of some documents
 
-    def documents_at(self, paths: Sequence[str]) -> list[Point]:
+    def documents_at(self, paths: Paths) -> list[Point]:
         return self._documents("filePath", paths)
 
     def documents_named(self, names: Sequence[str]) -> list[Point]:
@@ -406,7 +444,8 @@ class PointLinks:
     def links_from(self, documents: Sequence[Point]) -> list[Written]:
         found = []
         for each in documents:
-            found += [(each, link, name) for link, name in read_links(each.payload)]
+            for link, name in read_links(each.payload):
+                found.append((each, link, name))
         return found
 
     def links_to(self, names: Sequence[str]) -> list[Written]:
@@ -423,7 +462,7 @@ class PointLinks:
     def _documents(self, field: str, values: Sequence[str]) -> list[Point]:
         if not values:
             return []
-        which = {"must": [*self.conditions, any_of(field, values)]}
+        which = every(self.documents, any_of(field, values))
         fields = ("filePath", "aliases", "links", "linkKeys")
         found = list(self.points.find(which, fields))
         # Ask for the chunks of all of them together; `is_allowed` then needs no request.
@@ -483,7 +522,7 @@ class QdrantIndex:
         """The root across machines."""
         return f"{platform.node()}:{root}"
 
-    def check_owner(self, root: Path, facts: Mapping[str, Any]) -> None:
+    def check_owner(self, root: Path, facts: IndexFacts) -> None:
         owner = self.owner_of(root)
         if facts.get("root", owner) != owner:
             raise IndexMismatch(
@@ -492,7 +531,7 @@ class QdrantIndex:
                 f"tamis rebuild-index {root} --engine {self.place.url} --take-over",
             )
 
-    def stored_facts(self) -> Mapping[str, Any]:
+    def stored_facts(self) -> IndexFacts:
         record = self._record()
         return dict(record["facts"]) if record else {}
 
@@ -552,15 +591,16 @@ class QdrantIndex:
         self._points.close()
 
     def _record(self) -> Payload | None:
-        found = self._points.get([record_id(self.place.root)])
+        found = self._points.get([point_id(self.place.root, "record")])
         return found[0].payload if found else None
 
     def _written_record(self) -> Payload | None:
         """The record of the root, if a run has written anything."""
         record = self._record()
-        if record and (record["generation"] or record["facts"].get("built_at")):
-            return record
-        return None
+        if record is None:
+            return None
+        is_written = record["generation"] or record["facts"].get("built_at")
+        return record if is_written else None
 
 
 def open_index(

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tamis.errors import IndexLocked, TamisError
-from tamis.index.protocol import Prepared
+from tamis.index.protocol import IndexFacts, Paths, Prepared, Touched
 from tamis.index.qdrant.points import (
     CODE,
     MEANING,
@@ -29,12 +29,12 @@ from tamis.index.qdrant.points import (
     Point,
     Points,
     any_of,
+    bounded,
     equals,
+    every,
     point_id,
     points_of,
     read_state,
-    record_id,
-    skipped_id,
     stamps_of,
     stored_state,
     visible,
@@ -46,7 +46,13 @@ LINGER: Final = 60.0  # seconds that what is gone stays, for searches that began
 STALE: Final = 20.0  # seconds without a beat
 _BEAT: Final = 5.0  # seconds between two beats
 _PAUSE: Final = 0.25  # seconds between two tries to take the lease
-FREE: Final[Payload] = {"owner": "", "holder": "", "host": "", "pid": 0, "beat": 0}
+FREE: Final[Payload] = {
+    "owner": "",
+    "holder": "",
+    "host": "",
+    "pid": 0,
+    "beat": 0,
+}
 _OF_MODEL: Final = ("model", "fingerprint", "dimension", "root", "archive")
 
 
@@ -77,11 +83,16 @@ class Lease:
     for `STALE` seconds by *our* clock is taken for dead: clocks of two machines are never compared.
     """
 
-    def __init__(self, points: Points, address: Address, sightings: Sightings) -> None:
+    def __init__(
+        self,
+        points: Points,
+        address: Address,
+        sightings: Sightings,
+    ) -> None:
         self._points = points
         self._address = address
         self._sightings = sightings
-        self._id = record_id(address.root)
+        self._id = point_id(address.root, "record")
         self._owner = uuid.uuid4().hex
         self._over = threading.Event()
         self._fault: TamisError | None = None
@@ -118,7 +129,8 @@ class Lease:
         if not self._points.get([self._id]):
             new = {"kind": "root", TENANT: root, "generation": 0, "facts": {}}
             counts = {"documents": 0, "chunkCount": 0}
-            self._points.put([Point(self._id, new | counts | FREE)], only_new=True)
+            record = Point(self._id, new | counts | FREE)
+            self._points.put([record], only_new=True)
         host = platform.node()
         mine = {
             "owner": self._owner,
@@ -158,12 +170,13 @@ class Lease:
 
     def _if(self, **expected: str | int) -> Native:
         conditions = [equals(name, value) for name, value in expected.items()]
-        return {"must": [{"has_id": [self._id]}, *conditions]}
+        return every({"has_id": [self._id]}, *conditions)
 
 
 def _is_dead(record: Payload) -> bool:
     """Return True for a process of this machine that is gone; nothing is known of other machines."""
-    if record["host"] != platform.node() or record["pid"] == os.getpid():
+    is_ours = record["pid"] == os.getpid()
+    if record["host"] != platform.node() or is_ours:
         return False
     try:
         os.kill(record["pid"], 0)
@@ -217,7 +230,7 @@ class QdrantWriter:
         found = self._documents("modified")
         return {point.path: point.payload["modified"] for point in found}
 
-    def describe(self, values: Mapping[str, Any]) -> None:
+    def describe(self, values: IndexFacts) -> None:
         """Record facts about the index, without a new generation.
 
         A model that is named for the first time decides the width of the collection's vectors.
@@ -243,20 +256,27 @@ class QdrantWriter:
 
     def put(self, batch: Sequence[Prepared], pending: int) -> None:
         """Add documents, in place of those with the same paths."""
-        self._bury(any_of("filePath", [each.document.path for each in batch]))
+        paths = [each.document.path for each in batch]
+        self._bury(any_of("filePath", paths))
         archive = Archived(tuple(self._facts.get("archive", ())))
         born = self._generation + 1
-        points = points_of(self._root, born, batch, self._boosts, archive)
+        points = points_of(
+            self._root,
+            born,
+            batch,
+            self._boosts,
+            archive,
+        )
         self._points.put(list(points))
         self._facts["pending"] = pending
         self._commit()
 
-    def remove(self, paths: Sequence[str]) -> None:
+    def remove(self, paths: Paths) -> None:
         if paths:
             self._bury(any_of("filePath", paths))
             self._commit()
 
-    def touch(self, files: Sequence[tuple[str, FileState, float]]) -> None:
+    def touch(self, files: Sequence[Touched]) -> None:
         """Record new times of files with the same content. A document whose date moved is copied."""
         if not files:
             return
@@ -267,7 +287,11 @@ class QdrantWriter:
             state, modified = new[point.path]
             payload = point.payload | {"state": stored_state(state)}
             is_moved = point.payload["modified"] != modified
-            (moved if is_moved else kept).append(replace(point, payload=payload))
+            changed = replace(point, payload=payload)
+            if is_moved:
+                moved.append(changed)
+            else:
+                kept.append(changed)
         self._points.put(kept)
         if moved:
             self._redate(moved, {path: modified for path, _, modified in files})
@@ -289,17 +313,18 @@ class QdrantWriter:
         self._points.put(copies)
         self._commit()
 
-    def finish(self, skipped: Sequence[Skipped], facts: Mapping[str, Any]) -> None:
+    def finish(self, skipped: Sequence[Skipped], facts: IndexFacts) -> None:
         kept = [[item.path, item.reason, item.detail] for item in skipped]
         payload = {"kind": "skipped", TENANT: self._root, "skipped": kept}
-        self._points.put([Point(skipped_id(self._root), payload)])
+        own = point_id(self._root, "skipped")
+        self._points.put([Point(own, payload)])
         self.describe({**facts, "pending": 0, "built_at": time.time()})
         self._sweep()
 
     def take_back(self) -> None:
         """Undo what a run that died has written for a generation that was never committed."""
-        later = {"key": "born", "range": {"gt": self._generation}}
-        gone = {"key": "gone", "range": {"gt": self._generation}}
+        later = bounded("born", gt=self._generation)
+        gone = bounded("gone", gt=self._generation)
         self._points.delete(self._ours(later))
         self._points.clear(self._ours(gone), ["gone", "goneAt"])
         self._sweep()
@@ -313,8 +338,8 @@ class QdrantWriter:
 
     def _sweep(self) -> None:
         """Delete what is gone, and was so before any search that may still run."""
-        by_now = {"key": "gone", "range": {"lte": self._generation}}
-        long_ago = {"key": "goneAt", "range": {"lt": time.time() - LINGER}}
+        by_now = bounded("gone", lte=self._generation)
+        long_ago = bounded("goneAt", lt=time.time() - LINGER)
         self._points.delete(self._ours(by_now, long_ago))
 
     def _bury(self, *which: Native) -> None:
@@ -322,8 +347,8 @@ class QdrantWriter:
         self._is_changed = True
         gone = {"gone": self._generation + 1, "goneAt": time.time()}
         for kind in ("chunk", "document"):
-            conditions = visible(self._root, self._generation, kind)
-            self._points.change({"must": [*conditions, *which]}, gone)
+            buried = visible(self._root, self._generation, kind, *which)
+            self._points.change(buried, gone)
 
     def _commit(self) -> None:
         """Make the next generation current, in one change, unless the whole run is one commit."""
@@ -331,13 +356,13 @@ class QdrantWriter:
             return
         new = self._generation + 1
         chunks = visible(self._root, new, "chunk")
-        with_text = {"key": "chunks", "range": {"gt": 0}}
-        documents = [*visible(self._root, new, "document"), with_text]
+        with_text = bounded("chunks", gt=0)
+        documents = visible(self._root, new, "document", with_text)
         record = {
             "generation": new,
             "facts": self._facts,
-            "chunkCount": self._points.count({"must": chunks}),
-            "documents": self._points.count({"must": documents}),
+            "chunkCount": self._points.count(chunks),
+            "documents": self._points.count(documents),
         }
         self._lease.change(record)
         self._generation = new
@@ -348,12 +373,12 @@ class QdrantWriter:
         now = self._generation
         if self._is_one_commit and self._is_changed:
             now += 1
-        condition = {"must": visible(self._root, now, "document")}
-        return self._points.find(condition, ("filePath", field))
+        which = visible(self._root, now, "document")
+        return self._points.find(which, ("filePath", field))
 
-    def _at(self, kind: str, paths: Sequence[str]) -> Native:
-        conditions = visible(self._root, self._generation, kind)
-        return {"must": [*conditions, any_of("filePath", paths)]}
+    def _at(self, kind: str, paths: Paths) -> Native:
+        at_paths = any_of("filePath", paths)
+        return visible(self._root, self._generation, kind, at_paths)
 
     def _ours(self, *conditions: Native) -> Native:
-        return {"must": [equals(TENANT, self._root), *conditions]}
+        return every(equals(TENANT, self._root), *conditions)
