@@ -20,7 +20,6 @@ from tamis.model import (
     Advice,
     Facts,
     Hint,
-    Link,
     LinkType,
     Parent,
     Passage,
@@ -35,7 +34,7 @@ from tamis.query.language import atom, parse_query
 from tamis.request import SearchRequest
 from tamis.search.question import filter_of
 from tamis.text.languages import MARKDOWN, PROSE, extension, language_of
-from tamis.text.linking import Directory, document_target, named
+from tamis.text.linking import Directory, named
 
 MOST_NODES: Final = 120  # of a picture: more cannot be read
 _SHOWN: Final = 5  # documents that an error names
@@ -452,34 +451,18 @@ class Reading(Plain):
     passages: tuple[Part, ...]
     links: tuple[Linked, ...]
     backlinks: tuple[Linked, ...]
-    directory: Directory  # of the documents that its links lead to
 
     @property
     def is_markdown(self) -> bool:
         """True if the text is Markdown."""
         return extension(self.path) in MARKDOWN
 
-    def leads_to(self, url: str) -> str | None:
-        """Return the document that a link in rendered HTML means, None for others."""
-        target = document_target(url)
-        if not target:
-            return None
-        kinds: tuple[LinkType, ...] = ("markdown", "wikilink")  # they look the same
-        for kind in kinds:
-            path = self.directory.resolve(Link(kind, *target), self.path)
-            if path is not None:
-                return path
-        return None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document as JSON has it."""
-        plain = Plain.to_dict(self)
-        del plain["directory"]
-        return plain
+def reading(corpus: Corpus, name: str, filter: Filter) -> tuple[Reading, Directory]:
+    """Return a document as it is now, and the directory that its links lead to.
 
-
-def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
-    """Return a document as it is now, with its links among those that the filter lets through."""
+    Links are those among the documents that the filter lets through.
+    """
     with corpus.snapshot() as snapshot:
         path = find_document(corpus, snapshot, name)
         facts = next(snapshot.facts_of(snapshot.allow(DocumentIs(path))), Facts(path))
@@ -512,7 +495,7 @@ def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
             passage.chunk_type,
         )
         parts.append(part)
-    return Reading(
+    document = Reading(
         path=path,
         title=title,
         text=text[start:],
@@ -528,8 +511,8 @@ def reading(corpus: Corpus, name: str, filter: Filter) -> Reading:
         passages=tuple(parts),
         links=tuple(dict.fromkeys(links)),
         backlinks=tuple(dict.fromkeys(backlinks)),
-        directory=Directory(named(*each) for each in aliases.items()),
     )
+    return document, Directory(named(*each) for each in aliases.items())
 
 
 def _outline(

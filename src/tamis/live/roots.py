@@ -36,6 +36,7 @@ from tamis.query.language import parse_query
 from tamis.request import LARGEST_LIMIT, SearchRequest
 from tamis.response import hints_of_all
 from tamis.text.languages import CHUNK_TYPES, LANGUAGES
+from tamis.text.linking import Directory
 
 Answer = TypeVar("Answer")
 
@@ -239,8 +240,8 @@ class Roots:
         path: str,
         request: SearchRequest,
         root: str | None,
-    ) -> tuple[str, Reading]:
-        """Return a document from the first root that has it."""
+    ) -> tuple[str, tuple[Reading, Directory]]:
+        """Return a document from the first root that has it, and the directory of its links."""
         return self._first(
             root, lambda corpus: reading(corpus, path, filter_for(corpus, request))
         )

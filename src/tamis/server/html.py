@@ -14,6 +14,8 @@ import nh3
 
 from tamis.ingest.documents.markdown import LINE_MARK, markdown_html
 from tamis.live.browse import Reading
+from tamis.model import Link, LinkType
+from tamis.text.linking import Directory, document_target
 
 _TAGS: Final = (
     "a abbr b blockquote br caption cite code dd del details div dl dt em figcaption figure "
@@ -43,21 +45,43 @@ _VALUES: Final = {
 }
 _NUMBER: Final = re.compile(r"\d{1,9}")
 _ELSEWHERE: Final = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+# Links of these types look the same in HTML.
+_KINDS: Final[tuple[LinkType, ...]] = ("markdown", "wikilink")
 _LINE: Final = re.compile(LINE_MARK.format(r"(\d+)") + r"\s*<([a-z]\w*)")
 _STRAY_LINE: Final = re.compile(LINE_MARK.format(r"\d+") + r"\s*")
 # A picture without a text. In a text, `<` is `&lt;`.
 _EMPTY_PICTURE: Final = re.compile(r'<img(?: data-line="\d+")?>')
 
 
-def document_html(document: Reading, root: str | None) -> str:
+def document_html(document: Reading, directory: Directory, root: str | None) -> str:
     """Return a document for the page; `root` is part of its links if there are several.
 
     Blocks have `data-line`, the line where they begin.
     """
 
+    def href(url: str) -> str | None:
+        """Return the address of a link on the page, such as `/?doc=docs/api.md`; None for an unknown one."""
+        if _ELSEWHERE.match(url):
+            return url
+        target = document_target(url)
+        path = None
+        if target:
+            for kind in _KINDS:
+                link = Link(kind, *target)
+                path = path or directory.resolve(link, document.path)
+        if path is None:
+            return None
+        address = f"/?doc={quote(path)}"
+        if root is not None:
+            address += f"&root={quote(root)}"
+        anchor = url.partition("#")[2]
+        if anchor:
+            address += f"#{quote(anchor)}"
+        return address
+
     def allowed(_: str, name: str, value: str) -> str | None:
         if name == "href":
-            return _href(document, root, value)
+            return href(value)
         if _VALUES.get(name, _NUMBER).fullmatch(value):
             return value
         return None
@@ -74,19 +98,3 @@ def document_html(document: Reading, root: str | None) -> str:
     html = _LINE.sub(r'<\2 data-line="\1"', clean)
     html = _STRAY_LINE.sub("", html)
     return _EMPTY_PICTURE.sub("", html)
-
-
-def _href(document: Reading, root: str | None, url: str) -> str | None:
-    """Return the address of a link on the page, such as `/?doc=docs/api.md`; None for an unknown one."""
-    if _ELSEWHERE.match(url):
-        return url
-    path = document.leads_to(url)
-    if path is None:
-        return None
-    address = f"/?doc={quote(path)}"
-    if root is not None:
-        address += f"&root={quote(root)}"
-    anchor = url.partition("#")[2]
-    if anchor:
-        address += f"#{quote(anchor)}"
-    return address

@@ -261,7 +261,8 @@ class Api:
         as_html = given.pop("html", False)
         freshness, generations = self.state.roots.fresh(root)
         roots = self.state.roots
-        name, document = roots.reading(path, _narrowing(given), root)
+        name, found = roots.reading(path, _narrowing(given), root)
+        document, directory = found
         folder = self.state.folders[self.state.names.index(name)].path
         body = document.to_dict() | {
             "root": name,
@@ -269,7 +270,7 @@ class Api:
         }
         if as_html and document.is_markdown:
             linked = name if self.state.has_several else None
-            body["html"] = document_html(document, linked)
+            body["html"] = document_html(document, directory, linked)
         return body, _tag(freshness, generations, document.text)
 
     def _passage(self, given: Given, root: str | None) -> Reply:

@@ -6,12 +6,12 @@ operation takes, and writes the OpenAPI document.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Final, Literal, get_args, get_origin
 
 import tamis
 from tamis.errors import UsageError
-from tamis.model import Evidence, IndexState, Place, Related, Step, WhyNot
+from tamis.model import IndexState, Place, Related, Result, Step, WhyNot
 from tamis.request import ARGUMENTS, Argument, input_schema
 
 Schema = Mapping[str, Any]
@@ -560,21 +560,34 @@ _JSON_TYPES: Final[Mapping[object, Schema]] = {
     float: _NUMBER,
     bool: _FLAG,
     str | None: _maybe(_TEXT),
-    list[str]: _TEXTS,
-    tuple[str, ...]: _TEXTS,
     dict[str, int]: _COUNTS,
+    dict[str, float]: _COUNTS,
 }
 
 
-def _value(value: Any, optional: Mapping[str, Schema] | None = None) -> Schema:
-    """Return the schema of a class of values whose JSON has all of their fields."""
-    types = {each.name: _JSON_TYPES.get(each.type, _TEXT) for each in fields(value)}
-    return _object(optional, **types)
+def _value(
+    value: Any,
+    optional: Mapping[str, Schema] | None = None,
+    **always: Schema,
+) -> Schema:
+    """Return the schema of a class of values whose JSON has all of their other fields."""
+    for each in fields(value):
+        if each.name not in (optional or {}):
+            always[each.name] = _schema_of(each.type)
+    return _object(optional, **always)
+
+
+def _schema_of(kind: Any) -> Schema:
+    if get_origin(kind) in (list, tuple):
+        return _list(_schema_of(get_args(kind)[0]))
+    if is_dataclass(kind):
+        return _value(kind)
+    return _JSON_TYPES.get(kind, _TEXT)
 
 
 def answer_schemas() -> dict[str, Schema]:
     """Return the schemas of the answers, by name."""
-    from tamis.live.browse import Heading, Linked, Listed, Node
+    from tamis.live.browse import Graph, Listed, Reading
     from tamis.live.corpus import Freshness
     from tamis.live.roots import Now, RootStatus
 
@@ -598,7 +611,8 @@ def answer_schemas() -> dict[str, Schema]:
             hints=_TEXTS,
             freshness=_ref("Freshness"),
         ),
-        "Result": _object(
+        "Result": _value(
+            Result,
             {
                 "root": _TEXT,
                 "matched_lines": _SPAN,
@@ -608,24 +622,6 @@ def answer_schemas() -> dict[str, Schema]:
                 "places": _COUNTS,
                 "marks": _object(words=_list(_SPAN), sentence=_maybe(_SPAN)),
             },
-            chunk_id=_TEXT,
-            doc_id=_TEXT,
-            file_path=_TEXT,
-            path=_TEXT,
-            start_line=_WHOLE,
-            end_line=_WHOLE,
-            header_path=_TEXT,
-            content=_TEXT,
-            score=_NUMBER,
-            raw_score=_NUMBER,
-            chunk_type=_TEXT,
-            language=_maybe(_TEXT),
-            tags=_TEXTS,
-            is_archived=_FLAG,
-            parent_chunk_id=_maybe(_TEXT),
-            modified=_TEXT,
-            evidence=_list(_value(Evidence)),
-            boosts=_COUNTS,
         ),
         "Index": _value(IndexState),
         "Freshness": _value(Freshness),
@@ -635,32 +631,8 @@ def answer_schemas() -> dict[str, Schema]:
             total=_WHOLE,
             freshness=_ref("Freshness"),
         ),
-        "Document": _object(
-            {"html": _TEXT},
-            root=_TEXT,
-            path=_TEXT,
-            file_path=_TEXT,
-            title=_TEXT,
-            text=_TEXT,
-            start_line=_WHOLE,
-            language=_maybe(_TEXT),
-            modified=_TEXT,
-            tags=_TEXTS,
-            author=_TEXT,
-            category=_TEXT,
-            description=_TEXT,
-            is_archived=_FLAG,
-            outline=_list(_value(Heading)),
-            passages=_list(
-                _object(
-                    chunk_id=_TEXT,
-                    start_line=_WHOLE,
-                    end_line=_WHOLE,
-                    header_path=_TEXT,
-                )
-            ),
-            links=_list(_value(Linked)),
-            backlinks=_list(_value(Linked)),
+        "Document": _value(
+            Reading, {"html": _TEXT}, root=_TEXT, path=_TEXT, file_path=_TEXT
         ),
         "Excerpt": _object(
             {"header_path": _TEXT, "next_line": _maybe(_WHOLE), "hints": _TEXTS},
@@ -680,13 +652,7 @@ def answer_schemas() -> dict[str, Schema]:
             },
             freshness=_ref("Freshness"),
         ),
-        "Graph": _object(
-            root=_TEXT,
-            around=_TEXT,
-            nodes=_list(_value(Node)),
-            edges=_list(_object(source=_TEXT, target=_TEXT, type=_TEXT)),
-            left_out=_WHOLE,
-        ),
+        "Graph": _value(Graph, root=_TEXT),
         "Status": _object(
             roots=_list(_value(RootStatus)),
             freshness=_ref("Freshness"),
