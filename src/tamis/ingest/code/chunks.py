@@ -40,9 +40,13 @@ from tamis.settings import ChunkingSettings
 from tamis.text.languages import CODE_LANGUAGE, ChunkType, extension, file_name
 
 _SHOWN: Final = {
-    "cpp": "C++", "csharp": "C#", "javascript": "JavaScript", "php": "PHP", "tsx": "TSX",
+    "cpp": "C++",
+    "csharp": "C#",
+    "javascript": "JavaScript",
+    "php": "PHP",
+    "tsx": "TSX",
     "typescript": "TypeScript",
-}  # fmt: skip
+}
 # No file that people wrote refers to more; a made one could to a million.
 _MAX_LINKS: Final = 2000
 # A breadcrumb is read with every passage: of many names it shows as many as fit.
@@ -74,8 +78,9 @@ def parse_code(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
     if len(found.definitions) > 1:
         lines = Lines(text).of((0, len(text)))
         for _, page in outlines(found.definitions, sizes.max_chars):
-            number = len(chunks)
-            chunks.append(Chunk(number, page, name, *lines, "symbols", language))
+            ordinal = len(chunks)
+            chunk = Chunk(ordinal, page, name, *lines, "symbols", language)
+            chunks.append(chunk)
     links = _links(path, text, language, found.imports, placed)
     return Parsed(chunks, parents, links)
 
@@ -84,19 +89,23 @@ def _placed(
     name: str, text: str, language: str, found: Reading, sizes: ChunkingSettings
 ) -> tuple[list[Placed], list[Parent]]:
     """Return the chunks with their places, and the parents that they name."""
-    marks = [(symbol.place, ".".join(symbol.trail)) for symbol in found.symbols]
+    marks = []
+    for symbol in found.symbols:
+        marks.append((symbol.place, ".".join(symbol.trail)))
     marks.sort()
     if not sizes.parents or not found.definitions:
-        level = sizes.of_parents() if sizes.parents else sizes
+        level = sizes
+        if sizes.parents:
+            level = sizes.of_parents()
         sections = _definitions(text, found, level)
         return cut_sections(text, sections, sizes, language, marks)
     children = sizes.of_children()
     sections = joined(text, _definitions(text, found, children), children)
-    placed = []
-    numbers: dict[Parent, int] = {}
     cuts = _cut(text, sections, children, language, marks)
     spans = [span for _, span in cuts]
     above = _parents(name, text, found.definitions, spans, sizes.parent_max_chars)
+    placed = []
+    numbers: dict[Parent, int] = {}
     for (chunk, span), parent in zip(cuts, above, strict=True):
         if parent:
             number = numbers.setdefault(parent, len(numbers))
@@ -106,7 +115,11 @@ def _placed(
 
 
 def _links(
-    path: str, text: str, language: str, spans: Iterable[Span], placed: Iterable[Placed]
+    path: str,
+    text: str,
+    language: str,
+    spans: Iterable[Span],
+    placed: Iterable[Placed],
 ) -> list[Link]:
     """Return what the import statements refer to, each with the chunk that it stands in."""
     marks = (
@@ -145,16 +158,19 @@ class Section:
     def header_path(self) -> str:
         if not self.names:
             return SEPARATOR.join(self.scope)
-        names = dict.fromkeys(self.names)
-        shown = next(iter(names))
-        for name in islice(names, 1, None):
+        shown, *others = dict.fromkeys(self.names)
+        for name in others:
             if len(shown) + len(name) > _MAX_NAMES:
                 break
             shown = f"{shown}, {name}"
         return SEPARATOR.join((*self.scope, shown))
 
 
-def _definitions(text: str, found: Reading, sizes: ChunkingSettings) -> list[Section]:
+def _definitions(
+    text: str,
+    found: Reading,
+    sizes: ChunkingSettings,
+) -> list[Section]:
     """Return the whole text in sections of whole lines: definitions, and what stands between them.
 
     A definition that is too large gives way to those in it; what remains of it has its name.
@@ -174,15 +190,18 @@ def _definitions(text: str, found: Reading, sizes: ChunkingSettings) -> list[Sec
         place = text.find("\n", end - 1) + 1 or len(text)
         section = Section(start, place, data=data.alone(start, place))
         if symbol:
-            section = replace(section, scope=symbol.scope, names=(symbol.name,))
-        is_data = section.data and bool(sections) and sections[-1].data
-        if is_data and place - sections[-1].start <= sizes.max_chars:
-            section = _together(sections.pop(), section)
+            own = (symbol.name,)
+            section = replace(section, scope=symbol.scope, names=own)
+        if sections and sections[-1].data and section.data:
+            size = place - sections[-1].start
+            if size <= sizes.max_chars:
+                section = _together(sections.pop(), section)
         sections.append(section)
 
     outer: list[Symbol] = []
     done = 0
-    for symbol, following in zip_longest(found.symbols, found.symbols[1:]):
+    others = found.symbols[1:]
+    for symbol, following in zip_longest(found.symbols, others):
         if symbol.end <= done:
             continue
         while outer and outer[-1].end <= symbol.start:
@@ -201,7 +220,10 @@ def _definitions(text: str, found: Reading, sizes: ChunkingSettings) -> list[Sec
     for symbol in reversed(outer):
         add(symbol.end, symbol)
     add(len(text), None)
-    return [replace(each, data=each.data and bool(each.names)) for each in sections]
+    for number, section in enumerate(sections):
+        if not section.names:
+            sections[number] = replace(section, data=False)
+    return sections
 
 
 class _Data:
@@ -217,13 +239,13 @@ class _Data:
     def alone(self, start: int, end: int) -> bool:
         """Return True if a span has neither a definition nor other text."""
         first = bisect_left(self._definitions, start)
-        following = self._definitions[first : first + 1]
-        if following and following[0] < end:
+        if first < bisect_left(self._definitions, end):
             return False
         place = start
-        first = max(0, bisect_left(self._spans, (start, 0)) - 1)
+        first = bisect_left(self._spans, (start, 0))
         after = bisect_left(self._spans, (end, 0))
-        for begin, close in self._spans[first:after]:
+        # The one before may reach in.
+        for begin, close in self._spans[max(0, first - 1) : after]:
             if self._text[place:begin].strip(" \t\n;"):
                 break
             place = max(place, close)
@@ -240,14 +262,19 @@ def joined(
     """
 
     def tells(section: Section) -> bool:
-        return _TELLING.search(text[slice(*section.span)]) is not None
+        content = text[section.start : section.end]
+        return _TELLING.search(content) is not None
+
+    def small(section: Section) -> bool:
+        return is_small(text, section.span, sizes)
 
     def match(first: Section, second: Section) -> bool:
         """They fit in one chunk, and are not data and code that could each stand alone."""
         if second.end - first.start > sizes.max_chars:
             return False
-        data = first if first.data else second
-        return first.data == second.data or is_small(text, data.span, sizes)
+        if first.data == second.data:
+            return True
+        return small(first if first.data else second)
 
     done: list[Section] = []
     for section in sections:
@@ -256,13 +283,13 @@ def joined(
             done[-1] = replace(last, end=section.end)
         elif last and len(done) == 1 and not tells(last):
             done[-1] = replace(section, start=last.start)
-        elif last and is_small(text, last.span, sizes) and match(last, section):
+        elif last and small(last) and match(last, section):
             done[-1] = _together(last, section)
         else:
             done.append(section)
     if len(done) > 1:
         first, second = done[-2:]
-        if is_small(text, second.span, sizes) and match(first, second):
+        if small(second) and match(first, second):
             done[-2:] = [_together(first, second)]
     return done
 
@@ -282,7 +309,8 @@ def _together(first: Section, second: Section) -> Section:
         names = ()
         if first.scope == second.scope:
             names = first.names + second.names
-    return Section(first.start, second.end, scope, names, first.data and second.data)
+    data = first.data and second.data
+    return Section(first.start, second.end, scope, names, data)
 
 
 # --- Cutting ----------------------------------------------------------------------------
@@ -308,9 +336,12 @@ def cut_sections(
     inner = []
     for section in joined(text, sections, above):
         for start, end in pieces(text, section.span, above):
-            inner.append(replace(section, start=start, end=end, parent=len(parents)))
-            place = lines.of((start, end))
-            parents.append(Parent(text[start:end], section.header_path, *place))
+            number = len(parents)
+            part = replace(section, start=start, end=end, parent=number)
+            inner.append(part)
+            first, last = lines.of(part.span)
+            parent = Parent(text[start:end], part.header_path, first, last)
+            parents.append(parent)
     return _cut(text, inner, sizes.of_children(), language, names), parents
 
 
@@ -360,7 +391,7 @@ def outlines(found: Sequence[Symbol], size: int) -> Iterator[tuple[int, str]]:
     for number, symbol in enumerate(found):
         depth = len(symbol.scope)
         while around:
-            last = around[-1][0]
+            last, _ = around[-1]
             if last.end > symbol.start and len(last.scope) < depth:
                 break
             around.pop()
@@ -389,45 +420,56 @@ class _Whole(NamedTuple):
 
     span: Span
     title: str
-    is_type: bool
+    is_type: bool = False
 
     def fits(self, size: int) -> bool:
-        return self.span[1] - self.span[0] <= size
+        start, end = self.span
+        return end - start <= size
 
 
 def _parents(
-    name: str, text: str, defined: Sequence[Symbol], spans: Sequence[Span], size: int
+    name: str,
+    text: str,
+    defined: Sequence[Symbol],
+    spans: Sequence[Span],
+    size: int,
 ) -> Iterator[Parent | None]:
     """Yield the parent of each span."""
     lines = Lines(text)
     starts = [symbol.start for symbol in defined]
     everything = (0, len(text))
-    file = _Whole(next(trimmed(text, everything), (0, 0)), name, is_type=False)
+    content = next(trimmed(text, everything), everything)
 
     @cache
-    def pages(span: Span, title: str) -> list[tuple[int, Parent]]:
+    def pages(whole: _Whole) -> list[tuple[int, Parent]]:
         """The outline of a span; each page with the number of its first definition."""
-        first = bisect_left(starts, span[0])
-        inside = defined[first : bisect_left(starts, span[1])]
-        place = lines.of(span)
-        return [
-            (first + number, Parent(page, title, *place))
-            for number, page in outlines(inside, size)
-        ]
+        start, end = whole.span
+        first = bisect_left(starts, start)
+        inside = defined[first : bisect_left(starts, end)]
+        place = lines.of(whole.span)
+        found = []
+        for number, page in outlines(inside, size):
+            parent = Parent(page, whole.title, *place)
+            found.append((first + number, parent))
+        return found
 
-    for span, around in zip(spans, _around(text, defined, spans), strict=True):
-        others = [each for each in around if each.span != span]
-        shown = [each for each in (file, *others) if each.fits(size)]
+    wholes = _around(text, defined, spans)
+    for span, around in zip(spans, wholes, strict=True):
+        others = [whole for whole in around if whole.span != span]
+        shown = [_Whole(content, name), *others]
+        while shown and not shown[0].fits(size):
+            del shown[0]
         if shown:
-            content = text[slice(*shown[0].span)]
-            yield Parent(content, shown[0].title, *lines.of(shown[0].span))
+            start, end = shown[0].span
+            yield Parent(text[start:end], shown[0].title, *lines.of((start, end)))
             continue
-        outer = [(everything, name)]
-        outer += [(each.span, each.title) for each in others if each.is_type]
-        found = pages(*outer[-1])
+        types = [whole for whole in others if whole.is_type]
+        outer = [_Whole(everything, name), *types]
+        found = pages(outer[-1])
         # The page with the first definition in the span, or with the one that it lies in.
-        first = bisect_left(starts, span[0])
-        if first == bisect_left(starts, span[1]):
+        start, end = span
+        first = bisect_left(starts, start)
+        if first == bisect_left(starts, end):
             first -= 1
         number = bisect_right(found, first, key=itemgetter(0)) - 1
         yield found[max(0, number)][1] if found else None
@@ -440,15 +482,15 @@ def _around(
     waiting: deque[_Whole] = deque()
     for symbol in defined:
         start = text.rfind("\n", 0, symbol.start) + 1
-        end = text.find("\n", max(0, symbol.end - 1))
-        lines = (start, end if end >= 0 else len(text))
-        whole = next(trimmed(text, lines), lines)
+        end = text.find("\n", symbol.end - 1) + 1 or len(text)
         title = SEPARATOR.join(symbol.trail)
-        waiting.append(_Whole(whole, title, symbol.kind in TYPES))
+        for span in trimmed(text, (start, end)):
+            waiting.append(_Whole(span, title, symbol.kind in TYPES))
     opened: list[_Whole] = []
     for start, end in spans:
         while waiting and waiting[0].span[0] <= start:
             new = waiting.popleft()
-            opened = [each for each in opened if each.span[1] > new.span[0]]
+            begin, _ = new.span
+            opened = [whole for whole in opened if whole.span[1] > begin]
             opened.append(new)
-        yield [each for each in opened if each.span[1] >= end]
+        yield [whole for whole in opened if whole.span[1] >= end]

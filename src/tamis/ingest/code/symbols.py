@@ -6,13 +6,19 @@ belong to it, the signature on one line. A text that mostly does not parse has n
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tamis.ingest.code.child import CHILD
-from tamis.ingest.code.grammars import ABOVE, CONSTANT, ERROR, IMPORT, WRAP, Capture
-from tamis.ingest.documents.sections import Span
+from tamis.ingest.code.grammars import (
+    ABOVE,
+    CONSTANT,
+    ERROR,
+    IMPORT,
+    WRAP,
+    Capture,
+)
+from tamis.ingest.documents.sections import Lines, Span
 
 # Above this share of the text in errors, the tree is a guess and windows of lines serve better.
 _MAX_ERRORS: Final = 0.5
@@ -103,14 +109,17 @@ def reading(text: str, language: str) -> Reading | None:
             best = other
     if best is None or best[0] > _MAX_ERRORS:
         return None
-    captures = best[1]
+    _, captures = best
     comments = [capture.span for capture in captures if capture.kind == ABOVE]
     imports = [capture.span for capture in captures if capture.kind == IMPORT]
     symbols = _symbols(text, captures, language)
     return Reading(tuple(symbols), tuple(comments), tuple(imports))
 
 
-def _read(text: str, language: str) -> tuple[float, list[Capture]] | None:
+def _read(
+    text: str,
+    language: str,
+) -> tuple[float, list[Capture]] | None:
     """Return the captures, with the share of the text that the grammar could not read."""
     captures = CHILD.captures(text, language)
     if captures is None:
@@ -131,10 +140,15 @@ def _read(text: str, language: str) -> tuple[float, list[Capture]] | None:
     return wrong / max(1, len(text)), captures
 
 
-def _symbols(text: str, captures: Sequence[Capture], language: str) -> Iterator[Symbol]:
+def _symbols(
+    text: str,
+    captures: Sequence[Capture],
+    language: str,
+) -> Iterator[Symbol]:
     layout = _Layout(text, captures)
     wraps: list[Capture] = []
-    file = Capture("", 0, len(text) + 1, (0, 0), (0, 0), -1)
+    nothing = (0, 0)
+    file = Capture("", 0, len(text) + 1, nothing, nothing, -1)
     outer = [_Open(file, "module", ())]
     free = 0  # the end of the definition before this one
     for capture in captures:
@@ -149,19 +163,25 @@ def _symbols(text: str, captures: Sequence[Capture], language: str) -> Iterator[
             free = outer.pop().capture.end
             around = outer[-1]
         # A wrap ends with its definition, or one semicolon later.
-        starts = [wrap.start for wrap in wraps if 0 <= wrap.end - capture.end <= 1]
-        start = min(starts, default=capture.start)
+        start = capture.start
+        for wrap in wraps:
+            if wrap.end - capture.end in (0, 1):
+                start = min(start, wrap.start)
         wraps.clear()
         names = _names(text, capture, language)
-        if not names or len(outer) > _MAX_DEPTH or _is_part(around, capture, names[-1]):
+        if not names or len(outer) > _MAX_DEPTH:
+            continue
+        if _is_part(around, capture, names[-1]):
             continue
         kind = capture.kind
+        in_type = around.kind in TYPES or len(names) > 1
         if kind == "typedef":
             kind = "type"
-        elif kind == "function" and (len(names) > 1 or around.kind in TYPES):
+        elif kind == "function" and in_type:
             kind = "method"
         lowest = max(free, around.capture.start, layout.with_above(start))
         trail = (*around.trail, *names)
+        place = capture.name[0]
         line_start = text.rfind("\n", start, capture.start) + 1
         signature = _signature(text, capture, max(start, line_start))
         yield Symbol(
@@ -170,8 +190,8 @@ def _symbols(text: str, captures: Sequence[Capture], language: str) -> Iterator[
             scope=trail[:-1],
             start=min(capture.start, lowest),
             end=capture.end,
-            place=capture.name[0],
-            line=layout.line(capture.name[0]),
+            place=place,
+            line=layout.at(place),
             signature=signature or trail[-1],
         )
         # The typedef of a struct has nothing in it: the struct has a name of its own.
@@ -179,42 +199,42 @@ def _symbols(text: str, captures: Sequence[Capture], language: str) -> Iterator[
             outer.append(_Open(capture, kind, trail))
 
 
-class _Layout:
+class _Layout(Lines):
     """The lines of a text, and which of them end comments or attributes that belong to what is below."""
 
     def __init__(self, text: str, captures: Sequence[Capture]) -> None:
+        super().__init__(text)
         self._text = text
-        self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
         self._above: dict[int, int] = {}  # the start of a comment, by its last line
         for capture in captures:
             if capture.kind == ABOVE and self._begins_line(capture.start):
                 last = capture.end - 1
                 if text.endswith("\n", capture.start, capture.end):
                     last -= 1
-                self._above[self.line(last)] = capture.start
-
-    def line(self, place: int) -> int:
-        """Return the line of a place, counted from 1."""
-        return bisect_right(self._starts, place)
+                self._above[self.at(last)] = capture.start
 
     def with_above(self, place: int) -> int:
         """Return the start of the comments and attributes right above a place."""
         while self._begins_line(place):
-            start = self._starts[self.line(place) - 1]
-            above = self.line(start - 1)
-            is_blank = not self._text[self._starts[above - 1] : start].strip()
+            above = self.at(place) - 1
             # A documentation comment may have a blank line between.
             comment = self._above.get(above - 1, -1)
-            if is_blank and self._text.startswith("/**", comment):
+            if self._text.startswith("/**", comment) and self._is_blank(above):
                 above -= 1
             if above not in self._above:
                 break
             place = self._above.pop(above)
         return place
 
+    def _is_blank(self, line: int) -> bool:
+        start, end = self.starts[line - 1 : line + 1]
+        return not self._text[start:end].strip()
+
     def _begins_line(self, place: int) -> bool:
-        start = self._starts[self.line(place) - 1]
-        return place - start <= _MAX_INDENT and not self._text[start:place].strip()
+        start = self.starts[self.at(place) - 1]
+        if place - start > _MAX_INDENT:
+            return False
+        return not self._text[start:place].strip()
 
 
 def _is_part(around: _Open, capture: Capture, name: str) -> bool:
@@ -226,7 +246,9 @@ def _is_part(around: _Open, capture: Capture, name: str) -> bool:
         return around.kind not in _SPACES
     if capture.kind == "prototype":
         return around.kind in _FUNCTIONS
-    return capture.body == around.capture.body and name == around.trail[-1]
+    if capture.body != around.capture.body:
+        return False
+    return name == around.trail[-1]
 
 
 def _names(text: str, capture: Capture, language: str) -> list[str]:
@@ -241,7 +263,8 @@ def _names(text: str, capture: Capture, language: str) -> list[str]:
     elif language in _UNQUALIFIED:
         names = [_UNNAMED.get(name, name)]
     elif operator:
-        names = [*_split(name[: operator.start()]), operator[0].strip()]
+        names = _split(name[: operator.start()])
+        names.append(operator[0].strip())
     else:
         names = _split(name)
     around = text[slice(*capture.within)][:_MAX_NAME]
@@ -254,7 +277,8 @@ def _split(name: str) -> list[str]:
     *before, last = map(str.strip, parts)
     if not last:
         return []
-    return [part for part in before if part and part not in _NO_SCOPE] + [last]
+    names = [part for part in before if part and part not in _NO_SCOPE]
+    return [*names, last]
 
 
 def _without_arguments(name: str) -> str:
@@ -272,7 +296,9 @@ def _signature(text: str, capture: Capture, start: int) -> str:
         brace = text.find("{", start, capture.end)
         if brace >= 0:
             end = brace
-    words = text[start : min(end, start + 4 * _MAX_SIGNATURE)].split()
+    limit = start + 4 * _MAX_SIGNATURE
+    words = text[start : min(end, limit)].split()
     if end < capture.name[0]:  # typedef struct { ... } point
         words += text[slice(*capture.name)].split()
-    return " ".join(words).removesuffix("=>").rstrip(" {:=;,")[:_MAX_SIGNATURE]
+    line = " ".join(words).removesuffix("=>")
+    return line.rstrip(" {:=;,")[:_MAX_SIGNATURE]

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from itertools import accumulate
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -20,6 +21,7 @@ from tamis.settings import ChunkingSettings
 from tamis.text.languages import ChunkType, chunk_type_of, language_of
 
 Span = tuple[int, int]
+Trail = tuple[str, ...]  # headings or names, from the outside in
 
 SEPARATOR: Final = " > "
 _SPACE: Final = re.compile(r"\s")
@@ -82,7 +84,7 @@ class _Section:
 
     start: int
     end: int
-    trail: tuple[str, ...]  # the headings above and including its own
+    trail: Trail  # the headings above and including its own
     is_bare: bool = False  # nothing but its heading
     code: Code | None = None  # the block that it is a piece of
     parent: int | None = None
@@ -93,26 +95,21 @@ class _Section:
 
 
 class Lines:
-    """Line numbers of places in a text, counted on from the place that was asked for last."""
+    """The lines of a text, counted from 1."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._place = 0
-        self._line = 1
+        sizes = map(len, StringIO(text))
+        self.starts = list(accumulate(sizes, initial=0))
 
     def at(self, place: int) -> int:
-        """Return the line, counted from 1, of the character at `place`."""
-        if place >= self._place:
-            self._line += self._text.count("\n", self._place, place)
-        else:
-            self._line -= self._text.count("\n", place, self._place)
-        self._place = place
-        return self._line
+        """Return the line of the character at `place`."""
+        return bisect_right(self.starts, place)
 
     def of(self, span: Span) -> Span:
         """Return the first and the last line of a span."""
         start, end = span
-        return self.at(start), self.at(max(start, end - 1))
+        last = max(start, end - 1)
+        return self.at(start), self.at(last)
 
 
 def passages(
@@ -133,15 +130,14 @@ def passages(
         found = cutter.in_parents(above, sections)
     else:
         found = _Cutter(text, outline, sizes).pieces(sections, sections)
-    # Code comes after the prose it begins with.
-    ordered = sorted(found, key=lambda each: (each.start, bool(each.code), each.end))
+    ordered = sorted(found, key=_reading_order)
 
     lines = Lines(text)
     chunks = []
     for ordinal, piece in enumerate(ordered):
         chunk = Chunk(
             ordinal,
-            text[slice(*piece.span)],
+            text[piece.start : piece.end],
             SEPARATOR.join(piece.trail),
             *lines.of(piece.span),
             kind,
@@ -154,63 +150,81 @@ def passages(
         chunks.append(chunk)
     parents = []
     for section in above:
-        content = text[slice(*section.span)]
-        trail = SEPARATOR.join(section.trail)
-        parents.append(Parent(content, trail, *lines.of(section.span)))
+        parent = Parent(
+            text[section.start : section.end],
+            SEPARATOR.join(section.trail),
+            *lines.of(section.span),
+        )
+        parents.append(parent)
     titles = [heading.name for heading in outline.headings if heading.level == 1]
     return Parsed(
         chunks,
         parents,
-        _links(outline.references, ordered),
-        title=titles[0] if titles else "",
+        links=_links(outline.references, ordered),
+        title=next(iter(titles), ""),
         tags=outline.tags,
     )
 
 
+def _reading_order(piece: "_Section") -> tuple[int, bool, int]:
+    """Code comes after the prose that it begins with."""
+    is_code = piece.code is not None
+    return piece.start, is_code, piece.end
+
+
 def parse_plain(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
     """Cut text into windows of whole lines; a line that is too long is cut."""
-    kind = chunk_type_of(path)
-    return passages(text, Outline(), sizes, kind=kind, language=language_of(path))
+    return passages(
+        text,
+        Outline(),
+        sizes,
+        kind=chunk_type_of(path),
+        language=language_of(path),
+    )
 
 
 # --- Sections ---------------------------------------------------------------------------
 
 
-def _sections(text: str, start: int, headings: Sequence[Heading]) -> Iterator[_Section]:
-    if not headings:
-        yield _Section(start, len(text), ())
-        return
-    if text[start : headings[0].place].strip():
-        yield _Section(start, headings[0].place, ())
+def _sections(
+    text: str,
+    start: int,
+    headings: Sequence[Heading],
+) -> Iterator[_Section]:
+    places = [heading.place for heading in headings]
+    places.append(len(text))
+    if not headings or text[start : places[0]].strip():
+        yield _Section(start, places[0], ())
     above: list[Heading] = []
-    ends = [heading.place for heading in headings[1:]]
-    for heading, end in zip(headings, [*ends, len(text)], strict=True):
+    for heading, end in zip(headings, places[1:], strict=True):
         above = [higher for higher in above if higher.level < heading.level]
         above.append(heading)
         trail = tuple(higher.name for higher in above if higher.name)
         lines = text[heading.place : end].split("\n")
-        worded = sum(_WORD.search(line) is not None for line in lines)
-        is_bare = worded <= bool(_WORD.search(heading.name))
+        worded = [line for line in lines if _WORD.search(line)]
+        has_name = _WORD.search(heading.name) is not None
+        is_bare = len(worded) <= has_name
         yield _Section(heading.place, end, trail, is_bare)
 
 
 def _together(first: _Section, second: _Section) -> _Section:
     """A heading with its first subsection is about the subsection; two siblings are about what they share."""
-    if first.is_bare or second.trail[: len(first.trail)] == first.trail:
-        trail = second.trail
-    else:
-        trail = common_start(first.trail, second.trail) or first.trail
-    return _Section(first.start, second.end, trail, first.is_bare and second.is_bare)
+    trail = second.trail
+    shared = common_start(first.trail, trail)
+    if not first.is_bare and shared != first.trail:
+        trail = shared or first.trail
+    is_bare = first.is_bare and second.is_bare
+    return _Section(first.start, second.end, trail, is_bare)
 
 
-def common_start(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+def common_start(first: Trail, second: Trail) -> Trail:
     """Return the names that two trails begin with."""
-    names = []
+    number = 0
     for one, other in zip(first, second, strict=False):
         if one != other:
             break
-        names.append(one)
-    return tuple(names)
+        number += 1
+    return first[:number]
 
 
 def _within(sections: Sequence[_Section], span: Span) -> Iterator[_Section]:
@@ -240,15 +254,17 @@ class _Cutter:
         """Return the sections joined and cut to size."""
         found = []
         for section in self._joined(sections):
-            cut = pieces(self._text, section.span, self._sizes, self._whole)
-            found += [_Section(*span, section.trail) for span in cut]
+            for start, end in pieces(
+                self._text, section.span, self._sizes, self._whole
+            ):
+                found.append(_Section(start, end, section.trail))
         return found
 
     def _joined(self, sections: Iterable[_Section]) -> list[_Section]:
         """Join a section that is too short to stand alone with the next (the last one with the one before)."""
         joined: list[_Section] = []
         for section in sections:
-            if joined and is_small(self._text, joined[-1].span, self._sizes):
+            if joined and self._is_small(joined[-1]):
                 last = joined[-1]
                 # A heading alone goes with what follows, which is cut if that is too long.
                 is_heading_of = last.is_bare and last.end == section.start
@@ -256,12 +272,14 @@ class _Cutter:
                     joined[-1] = _together(last, section)
                     continue
             joined.append(section)
-        if len(joined) > 1:
+        if len(joined) > 1 and self._is_small(joined[-1]):
             first, last = joined[-2:]
-            is_short = is_small(self._text, last.span, self._sizes)
-            if is_short and self._fit(first, last):
+            if self._fit(first, last):
                 joined[-2:] = [_together(first, last)]
         return joined
+
+    def _is_small(self, section: _Section) -> bool:
+        return is_small(self._text, section.span, self._sizes)
 
     def _fit(self, first: _Section, second: _Section) -> bool:
         size = second.end - first.start
@@ -275,35 +293,38 @@ class _Cutter:
         last = part[-1].end
         codes = _codes_between(self._codes, first, last)
         says_all = {code.outer for code in codes if self._says_all(code)}
-        for piece in self.cut_up(self._prose(part, codes)):
+        prose = self._prose(part, codes)
+        for piece in self.cut_up(prose):
             if piece.span not in says_all:
                 yield piece
         for code in codes:
             low, high = code.inner
             inner = (max(low, first), min(high, last))
-            trail = next(_within(sections, code.outer)).trail
+            around = next(_within(sections, code.outer))
             for start, end in pieces(self._text, inner, self._sizes):
-                yield _Section(start, end, trail, code=code)
+                yield _Section(start, end, around.trail, code=code)
 
     def in_parents(
         self, parents: Sequence[_Section], sections: Sequence[_Section]
     ) -> Iterable[_Section]:
         """Return the pieces of all parents; what lies in two parents belongs to the first."""
-        found: dict[tuple[Span, bool], _Section] = {}
+        found: dict[tuple[int, bool, int], _Section] = {}
         for number, parent in enumerate(parents):
             part = list(_within(sections, parent.span))
             for piece in self.pieces(part, sections):
-                key = (piece.span, bool(piece.code))
+                key = _reading_order(piece)
                 found.setdefault(key, replace(piece, parent=number))
         return found.values()
 
     def _says_all(self, code: Code) -> bool:
         """Return True if there is no title, caption or option beside the code and its language."""
-        if not self._text[slice(*code.inner)].strip():
+        start, end = code.inner
+        if not self._text[start:end].strip():
             return False
-        words = _MARKING_WORD.findall(self._text, code.outer[0], code.inner[0])
+        words = _MARKING_WORD.findall(self._text, code.outer[0], start)
         # A word with two colons is the name of a directive.
-        return sum(not word.endswith("::") for word in words) <= 1
+        others = [word for word in words if not word.endswith("::")]
+        return len(others) <= 1
 
     def _prose(
         self, part: Sequence[_Section], codes: Sequence[Code]
@@ -314,12 +335,14 @@ class _Cutter:
             return part
         prose = []
         for section in part:
-            inside = _codes_between(apart, *section.span)
-            starts = [section.start, *(code.outer[1] for code in inside)]
-            ends = [*(code.outer[0] for code in inside), section.end]
-            for span in zip(starts, ends, strict=True):
-                if self._text[slice(*span)].strip():
-                    prose.append(_Section(*span, section.trail))
+            start = section.start
+            codes_inside = _codes_between(apart, *section.span)
+            ends = [code.outer for code in codes_inside]
+            ends.append((section.end, section.end))
+            for end, after in ends:
+                if self._text[start:end].strip():
+                    prose.append(_Section(start, end, section.trail))
+                start = after
         return prose
 
 
@@ -337,11 +360,14 @@ def _whole_blocks(blocks: Iterable[Span], max_chars: int) -> list[Span]:
     and has nothing inside is kept too: a piece had better end before it than a little way into it.
     """
     kept: list[Span] = []
+    outer = (0, 0)
     for start, end in blocks:
-        if kept and kept[-1][1] - kept[-1][0] > max_chars and start < kept[-1][1]:
+        if start < outer[1]:
+            if outer[1] - outer[0] <= max_chars:
+                continue
             kept.pop()
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
+        outer = (start, end)
+        kept.append(outer)
     return kept
 
 
@@ -383,10 +409,14 @@ def trimmed(text: str, span: Span) -> Iterator[Span]:
 
 def _cut(text: str, start: int, limit: int, whole: Sequence[Span]) -> int:
     """Return the end of a piece: before a block, else after a paragraph, a line or a word."""
-    inside = whole[_first_from(whole, start) : _first_from(whole, limit)]
-    if inside and inside[-1][1] > limit and inside[-1][0] > start:
+    room = limit - start
+    first = _first_from(whole, start)
+    inside = whole[first : _first_from(whole, limit)]
+    if inside:
         begin, end = inside[-1]
-        if end - begin <= limit - start or begin - start >= (limit - start) // 4:
+        is_cut = start < begin and limit < end
+        would_fit = end - begin <= room
+        if is_cut and (would_fit or begin - start >= room // 4):
             return begin
     cut = limit
     for mark in ("\n\n", "\n", " "):
@@ -441,14 +471,15 @@ def _first_from(whole: Sequence[Span], place: int) -> int:
 
 def _links(references: Iterable[Reference], found: Sequence[_Section]) -> list[Link]:
     """Give each link the first passage of prose that it stands in; drop repetitions in a passage."""
-    prose = [(piece, number) for number, piece in enumerate(found) if not piece.code]
+    prose = [number for number, piece in enumerate(found) if not piece.code]
     # The farthest end so far: it ascends, as the ends alone need not.
-    reach = list(accumulate((piece.end for piece, _ in prose), max))
+    ends = [found[number].end for number in prose]
+    reach = list(accumulate(ends, max))
     links: dict[Link, None] = {}
-    for reference in references:
+    for place, kind, target, anchor in references:
         ordinal = None
-        first = bisect_right(reach, reference.place)
-        if first < len(prose) and prose[first][0].start <= reference.place:
-            ordinal = prose[first][1]
-        links[Link(reference.type, reference.target, reference.anchor, ordinal)] = None
+        first = bisect_right(reach, place)
+        if first < len(prose) and found[prose[first]].start <= place:
+            ordinal = prose[first]
+        links[Link(kind, target, anchor, ordinal)] = None
     return list(links)
