@@ -55,15 +55,17 @@ _ROUTINES: Final = frozenset({"FUNCTION", "PROCEDURE", "TRIGGER"})
 def parse_data(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
     """Return the parts of a file that holds data of the kind that its extension names."""
     language = DATA_LANGUAGE[extension(path)]
-    sections = _sections(text, islice(_heads(text, language), _MAX_PARTS))
-    names: Iterator[Mark] = iter(())
+    heads = islice(_heads(text, language), _MAX_PARTS)
+    sections = _sections(text, heads)
+    names = []
     if language == "sql":
-        heads = _statements(text)
-        names = ((start, _name(head)) for start, head in heads if head and head["made"])
-    placed, parents = cut_sections(
-        text, sections, sizes, language, islice(names, _MAX_PARTS)
-    )
-    return Parsed([chunk for chunk, _ in placed], parents)
+        for start, head in _statements(text):
+            if head and head["made"]:
+                names.append((start, _name(head)))
+    del names[_MAX_PARTS:]
+    placed, parents = cut_sections(text, sections, sizes, language, names)
+    chunks = [chunk for chunk, _ in placed]
+    return Parsed(chunks, parents)
 
 
 def _sections(text: str, heads: Iterable[Mark]) -> Iterator[Section]:
@@ -100,12 +102,10 @@ def _heads(text: str, language: str) -> Iterator[Mark]:
                 key = rf"^{first[1]}{_JSON_STRING}[ \t]*:"
                 for found in re.finditer(key, text, re.MULTILINE):
                     yield found.start(), found[1]
-        case "yaml":
-            for found in _YAML.finditer(text):
+        case "yaml" | "ini":
+            pattern = _YAML if language == "yaml" else _INI
+            for found in pattern.finditer(text):
                 yield found.start(), found[found.lastindex or 0].strip()
-        case "ini":
-            for found in _INI.finditer(text):
-                yield found.start(), found[1].strip()
         case "toml":
             # Tables, and the keys before the first one.
             within = False
@@ -120,7 +120,9 @@ def _heads(text: str, language: str) -> Iterator[Mark]:
                 yield start, _name(head) if head else ""
 
 
-def _statements(text: str) -> Iterator[tuple[int, re.Match[str] | None]]:
+def _statements(
+    text: str,
+) -> Iterator[tuple[int, re.Match[str] | None]]:
     """Yield the start of each statement, with what it begins with."""
     place = 0
     while found := _SQL_SPACE.match(text, place):
@@ -132,7 +134,11 @@ def _statements(text: str) -> Iterator[tuple[int, re.Match[str] | None]]:
         place = _statement_end(text, start, head)
 
 
-def _statement_end(text: str, start: int, head: re.Match[str] | None) -> int:
+def _statement_end(
+    text: str,
+    start: int,
+    head: re.Match[str] | None,
+) -> int:
     """Return the end of a statement. One that makes a routine ends where its outermost block does."""
     kind = head["kind"] if head else None
     is_routine = kind is not None and kind.upper() in _ROUTINES

@@ -77,12 +77,6 @@ class Capture(NamedTuple):
         return self.start, self.end
 
 
-class Grammar(NamedTuple):
-    package: str
-    query: str
-    entry: str = "language"
-
-
 _PYTHON = f"""
 (function_definition name: (_) @name) @function
 (class_definition name: (_) @name) @class
@@ -327,27 +321,30 @@ _SWIFT = f"""
 ((source_file (property_declaration name: (pattern bound_identifier: (_) @name)) @constant) {_CAPITALS})
 """
 
-GRAMMARS: Final[dict[str, Grammar]] = {
-    "bash": Grammar("tree_sitter_bash", _BASH),
-    "c": Grammar("tree_sitter_c", _C),
-    "cpp": Grammar("tree_sitter_cpp", _C + _CPP),
-    "csharp": Grammar("tree_sitter_c_sharp", _CSHARP),
-    "go": Grammar("tree_sitter_go", _GO),
-    "java": Grammar("tree_sitter_java", _JAVA),
-    "javascript": Grammar("tree_sitter_javascript", _SCRIPT + _JAVASCRIPT),
-    "kotlin": Grammar("tree_sitter_kotlin", _KOTLIN),
-    "lua": Grammar("tree_sitter_lua", _LUA),
-    "php": Grammar("tree_sitter_php", _PHP, "language_php"),
-    "python": Grammar("tree_sitter_python", _PYTHON),
-    "ruby": Grammar("tree_sitter_ruby", _RUBY),
-    "rust": Grammar("tree_sitter_rust", _RUST),
-    "scala": Grammar("tree_sitter_scala", _SCALA),
-    "swift": Grammar("tree_sitter_swift", _SWIFT),
-    "tsx": Grammar("tree_sitter_typescript", _SCRIPT + _TYPESCRIPT, "language_tsx"),
-    "typescript": Grammar(
-        "tree_sitter_typescript", _SCRIPT + _TYPESCRIPT, "language_typescript"
-    ),
+# The query of each language.
+GRAMMARS: Final = {
+    "bash": _BASH,
+    "c": _C,
+    "cpp": _C + _CPP,
+    "csharp": _CSHARP,
+    "go": _GO,
+    "java": _JAVA,
+    "javascript": _SCRIPT + _JAVASCRIPT,
+    "kotlin": _KOTLIN,
+    "lua": _LUA,
+    "php": _PHP,
+    "python": _PYTHON,
+    "ruby": _RUBY,
+    "rust": _RUST,
+    "scala": _SCALA,
+    "swift": _SWIFT,
+    "tsx": _SCRIPT + _TYPESCRIPT,
+    "typescript": _SCRIPT + _TYPESCRIPT,
 }
+# Where the package is not called like the language.
+_PACKAGES: Final = {"csharp": "c_sharp", "tsx": "typescript"}
+# Where a package has several grammars.
+_ENTRIES: Final = frozenset({"php", "tsx", "typescript"})
 
 
 def captures(source: bytes, language: str) -> list[Capture]:
@@ -367,20 +364,23 @@ def captures(source: bytes, language: str) -> list[Capture]:
 
     named: set[int] = set()
     found: list[Capture] = []
-    for _, match in sorted(cursor.matches(tree.root_node), key=itemgetter(0)):
+    matches = cursor.matches(tree.root_node)
+    for _, match in sorted(matches, key=itemgetter(0)):
         name = _name(match["name"][0]) if "name" in match else None
         if name and name.start_byte in named:
             continue
-        kinds = [kind for kind in match if kind not in _PARTS and kind[0] != "_"]
-        node = match[kinds[0]][0]
+        kinds = [kind for kind in match if kind not in _PARTS]
+        kind = next(kind for kind in kinds if not kind.startswith("_"))
+        node = match[kind][0]
         body = 0
         if name:
             named.add(name.start_byte)
             # A declaration may hold thousands of constants, and none has a body.
-            if kinds[0] != CONSTANT:
+            if kind != CONSTANT:
                 body = character(_body(node, name))
         within = match.get("within", [None])[0]
-        found.append(Capture(kinds[0], *span(node), span(name), span(within), body))
+        capture = Capture(kind, *span(node), span(name), span(within), body)
+        found.append(capture)
     return sorted(found, key=lambda capture: (capture.start, -capture.end))
 
 
@@ -388,15 +388,17 @@ def characters(source: bytes) -> Callable[[int], int]:
     """Return a function from places in UTF-8 to characters."""
     if source.isascii():
         return int
+
+    def count(start: int, end: int) -> int:
+        return len(source[start:end].translate(None, _CONTINUATION))
+
     before = [0]  # characters before each block of bytes
     for start in range(0, len(source), _COUNTED):
-        block = source[start : start + _COUNTED]
-        before.append(before[-1] + len(block.translate(None, _CONTINUATION)))
+        before.append(before[-1] + count(start, start + _COUNTED))
 
     def character(place: int) -> int:
         number = place // _COUNTED
-        block = source[number * _COUNTED : place]
-        return before[number] + len(block.translate(None, _CONTINUATION))
+        return before[number] + count(number * _COUNTED, place)
 
     return character
 
@@ -405,9 +407,13 @@ def characters(source: bytes) -> Callable[[int], int]:
 def _loaded(language: str) -> "tuple[Language, Query]":
     from tree_sitter import Language, Query
 
-    grammar = GRAMMARS[language]
-    loaded = Language(getattr(import_module(grammar.package), grammar.entry)())
-    return loaded, Query(loaded, f"{grammar.query}(ERROR) @{ERROR}")
+    name = _PACKAGES.get(language, language)
+    package = import_module(f"tree_sitter_{name}")
+    entry = "language"
+    if language in _ENTRIES:
+        entry = f"language_{language}"
+    grammar = Language(getattr(package, entry)())
+    return grammar, Query(grammar, f"{GRAMMARS[language]}(ERROR) @{ERROR}")
 
 
 def _name(node: "Node") -> "Node":
@@ -415,9 +421,9 @@ def _name(node: "Node") -> "Node":
     for _ in range(_MAX_DECLARATORS):
         if "declarator" not in node.type:
             break
-        inner = node.child_by_field_name("declarator") or next(
-            iter(node.named_children), None
-        )
+        inner = node.child_by_field_name("declarator")
+        if inner is None and node.named_children:
+            inner = node.named_children[0]
         if inner is None:
             break
         node = inner
@@ -455,9 +461,10 @@ def serve(requests: IO[bytes], answers: IO[bytes], patience: float) -> None:
 
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     # The other side waits for the answer, so nothing is in the buffer between two requests.
-    while select.select([requests], [], [], patience)[0] and (
-        request := requests.readline()
-    ):
+    while select.select([requests], [], [], patience)[0]:
+        request = requests.readline()
+        if not request:
+            break
         language, size = request.decode().split()
         source = requests.read(int(size))
         answer = "null"
@@ -476,9 +483,8 @@ def _bound_memory() -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # not every system can, and some allow less already
+    # Not every system can, and some allow less already.
+    with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 

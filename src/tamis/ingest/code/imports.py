@@ -23,21 +23,32 @@ _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _FROM: Final = re.compile(r"from\s*+(\.[\s.]*+)?+([\w.]*?)\s*+import\b(.*)", re.DOTALL)
 _DOTTED: Final = re.compile(r"[\w$]+(?:\s*\.\s*[\w$]+)*")
 _STRING: Final = re.compile(
-    r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`\n]*)`|\[\[([^\]\n]*)\]\]"
+    r"\"([^\"\n]*)\""
+    r"|'([^'\n]*)'"
+    r"|`([^`\n]*)`"
+    r"|\[\[([^\]\n]*)\]\]"
 )
 _PHP_FILE: Final = re.compile(
-    r"\w+\s*\(?\s*(?:(?P<here>__DIR__|dirname\s*\(\s*__FILE__\s*\))\s*\.\s*)?(?P<text>\"[^\"$\n]*\"|'[^'\n]*')\s*\)?$"
+    r"\w+\s*\(?\s*"  # `require_once(`
+    r"(?:(?P<here>__DIR__|dirname\s*\(\s*__FILE__\s*\))\s*\.\s*)?"
+    r"(?P<text>\"[^\"$\n]*\"|'[^'\n]*')"
+    r"\s*\)?$"
 )
 _EMITTED: Final = re.compile(r"(?<=[^/])\.[cm]?jsx?$")
 _ALL: Final = frozenset({"_", "*", "given"})  # of Scala
 _RUST_ROOTS: Final = frozenset({"mod.rs", "lib.rs", "main.rs"})
 _WITHIN_NAMES: Final = re.compile(r"\b(?:function|const)\b\s+")  # of PHP's `use`
 _BEFORE_NAME: Final = re.compile(r"\b(?:global|using|static|unsafe)\b")  # of C#
+_EXPANDED: Final = re.compile(r"[$`~*?<>|(){}]")  # by a shell
 _VISIBLE: Final = re.compile(r"^(?:pub\s*(?:\([^)]*\))?\s*)?")  # of Rust
 _TREE: Final = re.compile(r"(?:\bas\s+|=>\s*)\w+|([{},]|[\w*]+)")
 
 
-def import_targets(path: str, statement: str, language: str) -> list[str]:
+def import_targets(
+    path: str,
+    statement: str,
+    language: str,
+) -> list[str]:
     """Return the targets of a statement of the file at `path`, in order, none twice."""
     targets: dict[str, None] = {}
     for target in _targets(path, statement, language):
@@ -48,7 +59,15 @@ def import_targets(path: str, statement: str, language: str) -> list[str]:
     return list(targets)
 
 
-def _targets(path: str, statement: str, language: str) -> Iterator[str]:
+def _targets(
+    path: str,
+    statement: str,
+    language: str,
+) -> Iterator[str]:
+    found = _STRING.search(statement)
+    target = found[found.lastindex or 0] if found else ""
+    beside = _beside(path, target)
+    is_relative = target.startswith(".")
     match language:
         case "python":
             yield from _python(path, statement)
@@ -69,16 +88,6 @@ def _targets(path: str, statement: str, language: str) -> Iterator[str]:
             yield _slashed(plain.rpartition("=")[2])
         case "c" | "cpp" if statement.startswith("<"):
             yield statement.strip("<>")
-        case _:
-            yield from _named_in_string(path, statement, language)
-
-
-def _named_in_string(path: str, statement: str, language: str) -> Iterator[str]:
-    found = _STRING.search(statement)
-    target = found[found.lastindex or 0] if found else ""
-    beside = _beside(path, target)
-    is_relative = target.startswith(".")
-    match language:
         case "javascript" | "typescript" if is_relative:
             beside = _beside(path, target.split("?")[0])
             yield beside
@@ -108,11 +117,13 @@ def _python(path: str, statement: str) -> Iterator[str]:
     dots = "".join((found[1] or "").split())
     base = _slashed(found[2])
     if dots:
-        base = _beside(path, "../" * min(len(dots) - 1, _MAX_TARGET) + base)
+        above = min(len(dots) - 1, _MAX_TARGET)
+        base = _beside(path, "../" * above + base)
         if not base:
             return
     for name in found[3].strip(" \t\n()").split(","):
-        member = name.split(" as ")[0].strip().strip("*")
+        member = name.split(" as ")[0]
+        member = member.strip().strip("*")
         if member:
             yield f"{base.rstrip('/')}/{member}"
     yield base
@@ -121,7 +132,7 @@ def _python(path: str, statement: str) -> Iterator[str]:
 def _bash(path: str, statement: str) -> Iterator[str]:
     for word in statement.split(None, 2)[1:2]:
         target = word.strip("\"'")
-        if target and not set(target) & set("$`~*?<>|(){}"):
+        if target and not _EXPANDED.search(target):
             yield _beside(path, target)
 
 
@@ -143,7 +154,8 @@ def _java(statement: str) -> Iterator[str]:
 
     `com.x.Y.*` is about `Y`; `com.x.*` names a package, of which no file is called so.
     """
-    plain = _COMMENT.sub(" ", statement).removeprefix("import").strip(" \t\n;")
+    plain = _COMMENT.sub(" ", statement)
+    plain = plain.removeprefix("import").strip(" \t\n;")
     is_static = plain.startswith("static ")
     target = _slashed(plain.removeprefix("static ").split(" as ")[0])
     yield target
@@ -156,12 +168,14 @@ def _java(statement: str) -> Iterator[str]:
 
 
 def _rust(path: str, statement: str) -> Iterator[str]:
-    plain = _VISIBLE.sub("", _COMMENT.sub(" ", statement)).rstrip(" \t\n;")
+    plain = _COMMENT.sub(" ", statement)
+    plain = _VISIBLE.sub("", plain).rstrip(" \t\n;")
     module = path.removesuffix(".rs")
     if posixpath.basename(path) in _RUST_ROOTS:
         module = posixpath.dirname(path)
     if plain.startswith("mod"):
-        yield _from_root(posixpath.join(module, plain.removeprefix("mod").strip()))
+        name = plain.removeprefix("mod").strip()
+        yield _from_root(posixpath.join(module, name))
         return
     for parts in _tree(plain.removeprefix("use")):
         named = [part for part in parts if part != "*"]
@@ -173,11 +187,10 @@ def _rust_use(module: str, parts: list[str]) -> Iterator[str]:
     if parts[1:] and parts[-1] == "self":
         parts = parts[:-1]
     start = ""
-    if parts[:1] == ["crate"]:
+    root = parts[0] if parts else ""
+    if root in ("crate", "self"):
         parts = parts[1:]
-    elif parts[:1] in (["self"], ["super"]):
-        if parts[0] == "self":
-            parts = parts[1:]
+    if root in ("self", "super"):
         while parts[:1] == ["super"]:
             module = posixpath.dirname(module)
             parts = parts[1:]
@@ -220,7 +233,8 @@ def _slashed(name: str) -> str:
     found = _DOTTED.search(name)
     if not found:
         return ""
-    return "/".join(map(str.strip, found[0].split(".")))
+    names = found[0].split(".")
+    return "/".join(map(str.strip, names))
 
 
 def _beside(path: str, target: str) -> str:
