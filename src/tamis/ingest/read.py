@@ -138,7 +138,7 @@ def decode(data: bytes) -> tuple[str, str] | None:
     if b"\0" in start or controls > _MOST_CONTROLS * len(start):
         return None
     try:
-        return _with_newlines(data.decode("utf-8")), ""
+        return with_newlines(data.decode("utf-8")), ""
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
     # Either UTF-8 with a broken spot or an old 8-bit encoding: the more frequent one wins.
@@ -147,9 +147,9 @@ def decode(data: bytes) -> tuple[str, str] | None:
     good = sum(character > "\x7f" for character in text) - broken
     if good >= broken:
         warning = f"invalid UTF-8 in line {line}; {broken} places replaced"
-        return _with_newlines(text), warning
+        return with_newlines(text), warning
     text = data.decode("cp1252", "replace")
-    return _with_newlines(text), "not UTF-8; read as Windows-1252"
+    return with_newlines(text), "not UTF-8; read as Windows-1252"
 
 
 def _decode_marked(data: bytes, encoding: str) -> tuple[str, str] | None:
@@ -167,8 +167,9 @@ def _decode_marked(data: bytes, encoding: str) -> tuple[str, str] | None:
     noise = len(start) - len(start.translate(_CONTROL_CHARACTERS)) + broken
     if noise > _MOST_BROKEN * len(start):
         return None
-    return _with_newlines(text), warning
+    return with_newlines(text), warning
 
 
-def _with_newlines(text: str) -> str:
+def with_newlines(text: str) -> str:
+    """Return the text with line ends as `\\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -38,6 +38,10 @@ _OPTIONS: Final = (
     | pyromark.Options.ENABLE_HEADING_ATTRIBUTES
     | pyromark.Options.ENABLE_GFM
 )
+# Events whose lines are better not cut.
+_BLOCKS: Final = frozenset(
+    {"List", "Item", "HtmlBlock", "CodeBlock", "Table", "TableRow"}
+)
 _SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH  # in HTML
 LINE_MARK: Final = '<hr data-line="{}">'
 
@@ -57,16 +61,17 @@ def parse_markdown(_path: str, text: str, sizes: ChunkingSettings) -> Parsed:
 
 
 def markdown_outline(
-    text: str, start: int = 0, fits: int = 0, end: int | None = None
+    text: str,
+    start: int = 0,
+    fits: int = 0,
+    end: int | None = None,
 ) -> Outline:
     """Return the outline of the text between two places.
 
     The contents of a block of up to `fits` bytes are left out.
     """
     body = _parsable(text[start:end])
-    scan = _Scan(body, start, fits)
-    scan.read()
-    return scan.outline()
+    return _Scan(body, start, fits).read()
 
 
 def markdown_html(text: str, line: int = 1) -> str:
@@ -89,7 +94,8 @@ def markdown_html(text: str, line: int = 1) -> str:
         parts += [source[done:start], mark.encode()]
         done = start
     parts.append(source[done:])
-    return pyromark.html(b"".join(parts).decode(), options=_SHOWN)
+    marked = b"".join(parts).decode()
+    return pyromark.html(marked, options=_SHOWN)
 
 
 def _parsable(text: str) -> str:
@@ -99,14 +105,22 @@ def _parsable(text: str) -> str:
     return _SURROGATES.sub("?", text)
 
 
-def _events(body: str, options: pyromark.Options) -> Iterable[tuple[Any, Any]]:
+def _events(
+    body: str,
+    options: pyromark.Options,
+) -> Iterable[tuple[Any, Any]]:
     return pyromark.events_with_range(body, options=options, merge_text=True)
 
 
 class _Scan:
     """One pass over the events. Their places are bytes; what is kept for the outline is characters."""
 
-    def __init__(self, body: str, shift: int, fits: int) -> None:
+    def __init__(
+        self,
+        body: str,
+        shift: int,
+        fits: int,
+    ) -> None:
         self._body = body
         self._shift = shift
         self._fits = fits
@@ -122,7 +136,8 @@ class _Scan:
         self._code = 0
         self._link = 0
         self._whole = 0
-        self._fence: tuple[int, int, str] = (0, 0, "")  # the last one: span and info
+        self._fence = (0, 0)  # the last one
+        self._info = ""  # what is written behind its mark
         self._table: int | None = None  # the start of a table without a row so far
         # The last place whose line was asked for, and the start of that line.
         self._place = 0
@@ -130,8 +145,8 @@ class _Scan:
         # Blocks in blocks end together, at times before many blank lines.
         self._ends: dict[int, int] = {}
 
-    def read(self) -> None:
-        """Take in all events."""
+    def read(self) -> Outline:
+        """Take in all events; return the outline."""
         for event, where in _events(self._body, _OPTIONS):
             start = where["start"]
             if type(event) is str:  # the end of a line, a rule
@@ -145,16 +160,32 @@ class _Scan:
                 self._begin(kind, value, start, where["end"])
             elif "End" not in event:
                 self._add_inline(event, start, where["end"])
+        headings = []
+        for place, level, words in self._headings:
+            name = " ".join("".join(words).split())
+            headings.append(Heading(place, level, name))
+        return Outline(
+            headings,
+            self._blocks,
+            self._codes,
+            self._references,
+            self._tags(),
+        )
 
-    def _add_inline(self, event: dict[str, str], start: int, end: int) -> None:
+    def _add_inline(
+        self,
+        event: dict[str, str],
+        start: int,
+        end: int,
+    ) -> None:
         text = event.get("Text")
         if start < self._code:
-            first, last, info = self._fence
-            if text is not None and start < last:
-                name = _INFO.search(info)
+            if text is not None and start < self._fence[1]:
+                name = _INFO.search(self._info)
                 language = language_named(name[0]) if name else None
-                outer = self._span(first, last)
-                self._codes.append(Code(outer, self._span(start, end), language))
+                outer = self._span(*self._fence)
+                inner = self._span(start, end)
+                self._codes.append(Code(outer, inner, language))
             return
         if start < self._heading:
             words = self._headings[-1][2]
@@ -163,32 +194,34 @@ class _Scan:
             span = (self._character(start), self._character(end))
             self._texts.append(span)
 
-    def _begin(self, kind: str, value: Any, start: int, end: int) -> None:
+    def _begin(
+        self,
+        kind: str,
+        value: Any,
+        start: int,
+        end: int,
+    ) -> None:
+        if kind == "TableRow" and self._table is not None:
+            # The head, and the line that rules it off.
+            self._add_block(self._table, start)
+            self._table = None
+        if kind in _BLOCKS:
+            self._add_block(start, end)
         match kind:
             case "Heading" if start >= self._container:
                 place = self._line_start(self._character(start))
-                self._headings.append((place, int(value["level"][1]), []))
+                level = int(value["level"][1])  # `H2`
+                self._headings.append((place, level, []))
                 self._heading = end
-            case "BlockQuote" | "FootnoteDefinition":
+            case "BlockQuote" | "FootnoteDefinition" | "List":
                 self._container = max(self._container, end)
-            case "List":
-                self._container = max(self._container, end)
-                self._add_block(start, end)
-            case "Item" | "HtmlBlock":
-                self._add_block(start, end)
             case "CodeBlock":
-                self._add_block(start, end)
                 self._code = end
                 if type(value) is dict:
-                    self._fence = (start, end, value["Fenced"])
+                    self._fence = (start, end)
+                    self._info = value["Fenced"]
             case "Table":
-                self._add_block(start, end)
                 self._table = start
-            case "TableRow":
-                if self._table is not None:  # the head, and the line that rules it off
-                    self._add_block(self._table, start)
-                    self._table = None
-                self._add_block(start, end)
             case "Link" | "Image":
                 self._link = max(self._link, end)
                 self._add_link(kind == "Image", value, start)
@@ -199,7 +232,12 @@ class _Scan:
             if end - start <= self._fits:
                 self._whole = end
 
-    def _add_link(self, is_image: bool, value: dict[str, Any], start: int) -> None:
+    def _add_link(
+        self,
+        is_image: bool,
+        value: dict[str, Any],
+        start: int,
+    ) -> None:
         kind: LinkType = "markdown"
         target: Target | None = None
         if type(value["link_type"]) is dict:
@@ -219,10 +257,14 @@ class _Scan:
         first = self._character(start)
         last = self._character(end)
         if end not in self._ends:
-            if body[last - 1 : last] != "\n" and not _REST_IS_BLANK.match(body, last):
+            ends_line = body[last - 1 : last] == "\n" or _REST_IS_BLANK.match(
+                body, last
+            )
+            if not ends_line:
                 # Behind the `> ` of a line that is another block's.
                 last = body.rfind("\n", first, last)
-            self._ends[end] = first + len(body[first:last].rstrip()) + self._shift
+            content = body[first:last].rstrip()
+            self._ends[end] = first + len(content) + self._shift
         return self._line_start(first), self._ends[end]
 
     def _line_start(self, place: int) -> int:
@@ -236,22 +278,13 @@ class _Scan:
         self._place = place
         return self._line + self._shift
 
-    def outline(self) -> Outline:
-        """Return the outline of the events so far."""
-        headings = []
-        for place, level, words in self._headings:
-            name = " ".join("".join(words).split())
-            headings.append(Heading(place, level, name))
-        return Outline(
-            headings, self._blocks, self._codes, self._references, self._tags()
-        )
-
     def _tags(self) -> list[str]:
         tags: list[str] = []
         if not self._texts:
             return tags
         for tag in _TAG.finditer(self._body):
-            at = bisect_right(self._texts, tag.start(), key=itemgetter(0)) - 1
-            if at >= 0 and tag.start() < self._texts[at][1]:
+            place = tag.start()
+            following = bisect_right(self._texts, place, key=itemgetter(0))
+            if following and place < self._texts[following - 1][1]:
                 tags.append(tag[1].strip("/"))
         return tags

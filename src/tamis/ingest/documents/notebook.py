@@ -25,12 +25,16 @@ from tamis.ingest.documents.sections import (
     passages,
     trimmed,
 )
+from tamis.ingest.read import with_newlines
 from tamis.model import Chunk, FrontMatter, Parent
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import language_named
 from tamis.text.words import storable
 
-_TOKEN: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"(\s*:)?|[{}\[\]]', re.DOTALL)
+_TOKEN: Final = re.compile(
+    r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")(?P<colon>\s*:)?|[{}\[\]]',
+    re.DOTALL,
+)
 _BETWEEN: Final = "\n\n"
 
 _Placed = TypeVar("_Placed", Chunk, Parent)
@@ -54,17 +58,20 @@ def parse_notebook(path: str, text: str, sizes: ChunkingSettings) -> Parsed:
     about = _table(book.get("metadata"))
     title = about.get("title")
     cells = list(_cells(text, book["cells"]))
-    lines = [line for cell in cells for line in (*cell.lines, cell.lines[-1])]
+    lines = []
+    for cell in cells:
+        lines += [*cell.lines, cell.lines[-1]]
     joined = _BETWEEN.join(cell.text for cell in cells)
     outline = _outline(joined, cells, _kernel_language(about), sizes.smallest)
     found = passages(joined, outline, sizes)
+    front = FrontMatter()
+    if isinstance(title, str):
+        front = FrontMatter(title=storable(title.strip()))
     return replace(
         found,
         chunks=_in_file(found.chunks, lines),
         parents=_in_file(found.parents, lines),
-        front=FrontMatter(
-            title=storable(title.strip()) if isinstance(title, str) else ""
-        ),
+        front=front,
     )
 
 
@@ -96,8 +103,9 @@ def _kernel_language(about: dict[str, Any]) -> str | None:
     return None
 
 
-def _cells(text: str, cells: Sequence[Any]) -> Iterator[Cell]:
-    sources = [_strings(_table(cell).get("source")) for cell in cells]
+def _cells(text: str, values: Sequence[Any]) -> Iterator[Cell]:
+    cells = list(map(_table, values))
+    sources = [_strings(cell.get("source")) for cell in cells]
     places = _places(text)
     is_known = list(map(len, places)) == list(map(len, sources))
     everywhere = (1, text.count("\n") + 1)
@@ -105,20 +113,25 @@ def _cells(text: str, cells: Sequence[Any]) -> Iterator[Cell]:
         content = "".join(source)
         if not content.strip():
             continue
-        line_starts = [0, *(newline.end() for newline in re.finditer("\n", content))]
-        lines = [everywhere] * len(line_starts)
-        if is_known:
-            ends = list(accumulate(map(len, source[:-1])))
-            found = [places[number][bisect_right(ends, at)] for at in line_starts]
-            lines = list(zip(found, found, strict=True))
-        yield Cell(str(_table(cells[number]).get("cell_type")), content, lines)
+        ends = list(accumulate(map(len, source[:-1])))
+        lines = []
+        start = 0
+        for line in content.split("\n"):
+            place = everywhere
+            if is_known:
+                found = places[number][bisect_right(ends, start)]
+                place = (found, found)
+            lines.append(place)
+            start += len(line) + 1
+        kind = str(cells[number].get("cell_type"))
+        yield Cell(kind, content, lines)
 
 
 def _strings(source: object) -> list[str]:
     """Return a cell's text: one string, or one for each line."""
     items = source if isinstance(source, list) else [source]
     texts = [storable(item) for item in items if isinstance(item, str)]
-    return [text.replace("\r\n", "\n").replace("\r", "\n") for text in texts]
+    return list(map(with_newlines, texts))
 
 
 def _places(text: str) -> list[list[int]]:
@@ -129,15 +142,16 @@ def _places(text: str) -> list[list[int]]:
     for token in _TOKEN.finditer(text):
         sign = token[0]
         in_cells = keys[:1] == ['"cells"']
+        in_source = keys[2:3] == ['"source"'] and len(keys) < 5
         if sign in "{[":
             keys.append("")
             if in_cells and len(keys) == 3:
                 found.append([])
         elif sign in "}]":
             del keys[-1:]
-        elif token[1]:
-            keys[-1:] = [sign[: -len(token[1])]]
-        elif found and in_cells and len(keys) < 5 and keys[2:3] == ['"source"']:
+        elif token["colon"]:
+            keys[-1:] = [token["string"]]
+        elif found and in_cells and in_source:
             found[-1].append(lines.at(token.start()))
     return found
 
@@ -146,7 +160,10 @@ def _places(text: str) -> list[list[int]]:
 
 
 def _outline(
-    text: str, cells: Iterable[Cell], language: str | None, fits: int
+    text: str,
+    cells: Iterable[Cell],
+    language: str | None,
+    fits: int,
 ) -> Outline:
     parts = []
     start = 0
@@ -156,7 +173,9 @@ def _outline(
             parts.append(markdown_outline(text, start, fits, end))
         elif cell.kind == "code":
             spans = list(trimmed(text, (start, end)))
-            codes = [Code(span, span, language, apart=True) for span in spans]
+            codes = []
+            for span in spans:
+                codes.append(Code(span, span, language, apart=True))
             parts.append(Outline(blocks=spans, codes=codes))
         start = end + len(_BETWEEN)
     return Outline(
@@ -168,13 +187,14 @@ def _outline(
     )
 
 
-def _in_file(found: Iterable[_Placed], lines: Sequence[Span]) -> list[_Placed]:
+def _in_file(
+    found: Iterable[_Placed],
+    lines: Sequence[Span],
+) -> list[_Placed]:
     """Return chunks or parents with the lines of the file in place of those of the text."""
-    return [
-        replace(
-            each,
-            start_line=lines[each.start_line - 1][0],
-            end_line=lines[each.end_line - 1][1],
-        )
-        for each in found
-    ]
+    placed = []
+    for each in found:
+        first, _ = lines[each.start_line - 1]
+        _, last = lines[each.end_line - 1]
+        placed.append(replace(each, start_line=first, end_line=last))
+    return placed
