@@ -83,8 +83,10 @@ def definitions(names: Iterable[str]) -> list[str]:
     """Return the terms that only a definition has: `Client.retry` -> `=client.retry`, `=retry`."""
     found = []
     for name in map(plain_name, names):
-        ends = dict.fromkeys((name, name.rpartition(".")[2]))
-        found += [f"={end}" for end in ends if end]
+        last = name.rpartition(".")[2]
+        for end in dict.fromkeys((name, last)):
+            if end:
+                found.append(f"={end}")
     return found
 
 
@@ -117,7 +119,8 @@ def names_in(question: str) -> tuple[str, ...]:
 
 def in_sentence(question: str) -> bool:
     """Return True if a question has names and other words."""
-    return 0 < len(names_in(question)) < len(words_of(question))
+    names = names_in(question)
+    return 0 < len(names) < len(words_of(question))
 
 
 def words_of(question: str) -> list[str]:
@@ -161,9 +164,12 @@ def _remembered(token: str) -> tuple[str, ...]:
         links = _JOINTS.split(token)
         made += links
         made += chain.from_iterable(map(parts, links))
-    lower = [unicodedata.normalize("NFC", term).lower() for term in made]
-    terms = [term for term in lower if 0 < len(term) <= _LONGEST_TERM]
-    return tuple(dict.fromkeys(terms))
+    terms: dict[str, None] = {}
+    for name in made:
+        term = unicodedata.normalize("NFC", name).lower()
+        if 0 < len(term) <= _LONGEST_TERM:
+            terms[term] = None
+    return tuple(terms)
 
 
 def parts(identifier: str) -> list[str]:

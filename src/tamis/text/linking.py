@@ -15,7 +15,7 @@ first, then aliases. Markdown links are paths first; imports stay within their l
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -54,6 +54,11 @@ Target = tuple[str, str]  # a path or name, and the anchor behind it
 # How a text names a document: a whole path, the end of one, another name, or (in Go) a folder.
 NameKind = Literal["form", "suffix", "alias", "package", "package suffix"]
 Name = tuple[NameKind, str]
+# An import in Go means a folder.
+_PACKAGE: Final[Mapping[NameKind, NameKind]] = {
+    "form": "package",
+    "suffix": "package suffix",
+}
 _Place = tuple[int, int, str]  # steps down from a folder, depth and path
 
 
@@ -84,7 +89,8 @@ def _decoded(found: re.Match[str]) -> str:
 
 def wiki_target(inside: str) -> Target | None:
     """Read the text between `[[` and `]]`: `Note#Heading|text`. A table writes the bar as `\\|`."""
-    name = inside.partition("|")[0].rstrip().removesuffix("\\")
+    name = inside.partition("|")[0]
+    name = name.rstrip().removesuffix("\\")
     name, _, anchor = name.partition("#")
     name = name.strip()
     if not name or "\n" in inside or _NO_NAME.match(name):
@@ -132,14 +138,17 @@ def named(path: str, aliases: tuple[str, ...] = ()) -> Named:
     folder, _, stem = bare.rpartition("/")
     if folder and stem in _FOLDER_PAGES:
         forms.append(folder)
-    above = full.rpartition("/")[0]
+    *above, _ = full.split("/")
+    package = ""
+    if extension(path) == ".go":
+        package = "/".join(above)
     return Named(
         path=path,
         full=full,
         forms=tuple(forms),
-        folder=tuple(full.split("/")[:-1]),
+        folder=tuple(above),
         aliases=frozenset(map(folded, aliases)),
-        package=above if extension(path) == ".go" else "",
+        package=package,
     )
 
 
@@ -214,10 +223,9 @@ class Directory:
         if (reading, importer) not in self._nearest:
             kind, text = reading
             documents = list(self._by_name.get(reading, ()))
-            if importer == ".go" and kind == "form":
-                documents += self._by_name.get(("package", text), ())
-            if importer == ".go" and kind == "suffix":
-                documents += self._by_name.get(("package suffix", text), ())
+            if importer == ".go" and kind in _PACKAGE:
+                package = (_PACKAGE[kind], text)
+                documents += self._by_name.get(package, ())
             if importer:
                 family = _family(source)
                 documents = [one for one in documents if _family(one.path) == family]
@@ -319,7 +327,8 @@ def _import_readings(target: str, source: str) -> Iterator[Name]:
     else:
         folder = named(source).folder
         for depth in range(len(folder), -1, -1):
-            yield "form", "/".join((*folder[:depth], target))
+            above = folder[:depth]
+            yield "form", "/".join((*above, target))
     if extension(source) == ".go":
         # The address of the module comes before its own folders.
         for ending in _endings(target):

@@ -158,8 +158,8 @@ def _pairs(word: str) -> list[str]:
     at = 0
     for run in _HAN_OR_KANA.finditer(word):
         terms.append(word[at : run.start()])
-        pairs = ["".join(pair) for pair in pairwise(run.group())]
-        terms += pairs or [run.group()]
+        pairs = map("".join, pairwise(run.group()))
+        terms += list(pairs) or [run.group()]
         at = run.end()
     terms.append(word[at:])
     return list(filter(None, terms))
