@@ -62,7 +62,7 @@ def found(
         stats=_stats(answer, snapshot.state.documents),
         timings_ms=dict(answer.timings_ms),
         index=snapshot.state,
-        hints=(*_hints(question, answer, snapshot), *_missing_folders(question, root)),
+        hints=tuple(_hints(question, answer, snapshot, root)),
         graph_context=context,
         funnel=funnel,
         expansion=answer.wording.expansion,
@@ -183,7 +183,9 @@ def _stats(answer: Answer, documents: int) -> dict[str, int]:
     }
 
 
-def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> Iterator[Hint]:
+def _hints(
+    question: Question, answer: Answer, snapshot: Snapshot, root: Path
+) -> Iterator[Hint]:
     state = snapshot.state
     if not state.documents and state.built_at == iso_time(0.0):
         yield Hint("the first indexing run has not finished", Advice.INDEX)
@@ -207,6 +209,12 @@ def _hints(question: Question, answer: Answer, snapshot: Snapshot) -> Iterator[H
     if not answer.wording.has_vocabulary and answer.allowed.chunks:
         fact = "the question was not expanded: the concept vocabulary is not ready"
         yield Hint(fact, Advice.INDEX)
+    for each in filters.atoms(question.filter):
+        if isinstance(each, filters.Workspace):
+            for folder in each.directories:
+                # No fault: the folder may come later.
+                if not (root / folder).is_dir():
+                    yield Hint(f"the workspace {each.name} has no folder {folder} here")
 
 
 def hints_of_all(found: Mapping[str, Found]) -> tuple[Hint, ...]:
@@ -270,12 +278,3 @@ def _no_sections(question: Question) -> str:
         if isinstance(each, filters.CHUNK_ATOMS):
             return "sections are shown only of documents that the filter allows whole"
     return "this index has no sections to show: set chunking.parents = true, then run: tamis index"
-
-
-def _missing_folders(question: Question, root: Path) -> Iterator[Hint]:
-    """Yield the folders of a workspace that do not exist (yet), which is no fault."""
-    for each in filters.atoms(question.filter):
-        if isinstance(each, filters.Workspace):
-            for folder in each.directories:
-                if not (root / folder).is_dir():
-                    yield Hint(f"the workspace {each.name} has no folder {folder} here")

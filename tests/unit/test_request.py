@@ -9,7 +9,7 @@ import pytest
 
 import tamis
 from support.corpora import load_script
-from tamis.cli.options import search_options
+from tamis.cli.terminal import search_options
 from tamis.errors import UsageError
 from tamis.request import (
     ARGUMENTS,

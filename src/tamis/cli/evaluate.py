@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tamis.cli.options import json_option
-from tamis.cli.terminal import show, watching
+from tamis.cli.terminal import json_option, show, watching
 
 if TYPE_CHECKING:
     from pathlib import Path

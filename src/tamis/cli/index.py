@@ -5,21 +5,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tamis.cli.options import (
+from tamis.cli.terminal import (
     FOLDER,
     Command,
     config_option,
     index_dir_option,
     json_option,
     open_corpus,
+    print_json,
+    print_lines,
     quiet_option,
     root_argument,
     settings_of,
     shared_options,
+    show,
+    watching,
     with_all_files,
     yes_option,
 )
-from tamis.cli.terminal import print_json, print_lines, show, watching
 from tamis.text.printable import visible
 
 if TYPE_CHECKING:

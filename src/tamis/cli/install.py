@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tamis.cli.options import json_option
-from tamis.cli.terminal import print_json
+from tamis.cli.terminal import json_option, print_json
 from tamis.clients.table import CLIENTS
 from tamis.text.printable import visible
 

@@ -3,20 +3,21 @@
 import shlex
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tamis.cli.options import (
+from tamis.cli.terminal import (
     json_option,
     quiet_option,
     root_argument,
     search_options,
     shared_options,
+    show,
     with_all_files,
     yes_option,
 )
-from tamis.cli.terminal import show
 from tamis.request import ARGUMENTS, SearchRequest
 
 if TYPE_CHECKING:
@@ -54,9 +55,8 @@ def search(query: str, root: str, *, as_json: bool, quiet: bool, **options: Any)
         raise click.UsageError(
             "--quick asks no model, and --no-rrf the model alone: leave one out"
         )
-    found = with_all_files(
-        root, options, quiet, lambda corpus: _answer(corpus, root, request)
-    )
+    work = partial(_answer, root=root, request=request)
+    found = with_all_files(root, options, quiet, work)
     show(found, answer(found, explain=request.explain), as_json=as_json)
     return 0 if found.results else 1
 
@@ -82,7 +82,9 @@ def _answer(corpus: "Corpus", root: str, request: SearchRequest) -> "Found":
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
     found = corpus.answer(request)
-    facts = _unknown(corpus, request.excluded_files[:_LOOKED_UP])
+    facts = []
+    if request.excluded_files:
+        facts += _unknown(corpus, request.excluded_files[:_LOOKED_UP])
     # Pending files are among those that a look would find.
     if looking is not None and not found.index.pending_files:
         looking.join(PATIENCE)
@@ -95,11 +97,10 @@ def _unknown(corpus: "Corpus", names: "Sequence[str]") -> list[str]:
     from tamis.query.language import atom
 
     notes = []
-    if names:
-        with corpus.snapshot() as snapshot:
-            for name in names:
-                if not snapshot.documents(atom("file", (name,), corpus.names)):
-                    notes.append(f"no document is called {name}: it excludes nothing")
+    with corpus.snapshot() as snapshot:
+        for name in names:
+            if not snapshot.documents(atom("file", (name,), corpus.names)):
+                notes.append(f"no document is called {name}: it excludes nothing")
     return notes
 
 

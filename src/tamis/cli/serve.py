@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tamis.cli.options import (
+from tamis.cli.terminal import (
     FOLDER,
+    PlainProgress,
+    asks,
     flags_of,
     root_argument,
     shared_options,
+    shown_progress,
     with_all_files,
     yes_option,
 )
-from tamis.cli.terminal import PlainProgress, asks, progress_for
 from tamis.errors import TamisError
 from tamis.text.printable import LogLines, visible
 
@@ -204,7 +206,7 @@ def watch(
     (folder,) = _folders((root,), options, _WATCH)
     progress = None
     if not quiet:
-        progress = progress_for(sys.stderr.isatty())
+        progress = shown_progress()
     commentary = Commentary(progress, as_json=as_json)
     live = LiveCorpus(
         folder.path, folder.settings, folder.index_dir, commentary, commentary.tell

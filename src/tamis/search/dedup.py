@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.model import Candidate
+from tamis.search.fuse import best_first
 from tamis.search.question import Candidates, Lookups, Question
 
 Lines = tuple[int, int]  # of a passage: its first and its last
@@ -52,12 +53,12 @@ def collapsed(candidates: Candidates, best: Sequence[int]) -> list[Candidate]:
     for at, group in groups.items():
         first = candidates[at]
         if len(group) > 1:
-            others = [each for candidate in group for each in candidate.duplicates]
+            others: list[Candidate] = []
             for each in group:
+                others.extend(each.duplicates)
                 if each is not first:
-                    others.append(each.with_duplicates(()) if each.duplicates else each)
-            others.sort(key=lambda each: (-each.raw_score, each.passage.position))
-            first = first.with_duplicates(tuple(others))
+                    others.append(each.with_duplicates(()))
+            first = first.with_duplicates(tuple(best_first(others)))
         kept.append(first)
     return kept
 
@@ -110,16 +111,14 @@ def per_document(candidates: Candidates, question: Question, _: Lookups) -> Cand
     most = question.max_chunks_per_doc
     if most <= 0:
         return candidates
-    ranks = ranks_in_documents(candidates)
-    return [each for each, rank in zip(candidates, ranks, strict=True) if rank < most]
-
-
-def ranks_in_documents(candidates: Candidates) -> Iterator[int]:
-    """Yield for each candidate the number of passages of its document above it."""
+    kept = []
     above: Counter[str] = Counter()
     for candidate in candidates:
-        yield above[candidate.passage.path]
-        above[candidate.passage.path] += 1
+        path = candidate.passage.path
+        if above[path] < most:
+            kept.append(candidate)
+        above[path] += 1
+    return kept
 
 
 def parents(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
@@ -159,21 +158,19 @@ def near_texts(texts: Sequence[str], threshold: float) -> list[int]:
         possible = fields.possible(block, [*kept, *block], threshold)
         for at, others in zip(block, possible, strict=True):
             for other, alone in others:
-                if other in kept and _near(runs(at), runs(other), alone, threshold):
+                if other not in kept:
+                    continue
+                # The bound once more, now with the number of different runs; then the runs.
+                sizes = len(runs(at)) + len(runs(other))
+                common = min(len(runs(at)), len(runs(other)), (sizes - alone) // 2)
+                if common / (sizes - common) < threshold:
+                    continue
+                if jaccard(runs(at), runs(other)) >= threshold:
                     best[at] = other
                     break
             if best[at] == at and len(kept) < MOST_COMPARED:
                 kept[at] = None
     return best
-
-
-def _near(one: Trigrams, two: Trigrams, alone: int, threshold: float) -> bool:
-    """Compare by the bound once more, now with the number of different runs; then by the runs."""
-    sizes = len(one) + len(two)
-    common = min(len(one), len(two), (sizes - alone) // 2)
-    if common / (sizes - common) < threshold:
-        return False
-    return jaccard(one, two) >= threshold
 
 
 def jaccard(one: Trigrams, two: Trigrams) -> float:

@@ -200,7 +200,16 @@ def retrieve(inquiry: Inquiry, clock: Clock) -> tuple[Gathered, Trace, int]:
     question = inquiry.question.before_reranking
     depth = first_depth(question)
     scanned = 0
-    ways = _ways(inquiry)
+    ways = [inquiry.allowed]
+    terms = atoms(inquiry.question.filter)
+    if any(isinstance(each, Workspace) for each in terms):
+        # Other ways give the same hits; they are there to measure what filtering first saves.
+        late = replace(inquiry.allowed, late=True)
+        match question.settings.workspace_filtering:
+            case "post":
+                ways = [late]
+            case "hybrid":
+                ways = [inquiry.allowed, late]
     for rows in ways:
         while True:
             scanned += inquiry.snapshot.state.chunks if rows.late else rows.chunks
@@ -222,23 +231,6 @@ def retrieve(inquiry: Inquiry, clock: Clock) -> tuple[Gathered, Trace, int]:
 def first_depth(question: Question) -> int:
     """Return how deep the lanes are asked at first: with room for what the stages will drop."""
     return max(question.weights.candidate_depth, 4 * question.limit)
-
-
-def _ways(inquiry: Inquiry) -> list[Allowed]:
-    """Return the rows to ask for: filtered before scoring, or, for a workspace, as configured.
-
-    Both ways give the same hits; `post` and `hybrid` are there to measure what `native` saves.
-    """
-    allowed = inquiry.allowed
-    terms = atoms(inquiry.question.filter)
-    if any(isinstance(each, Workspace) for each in terms):
-        late = replace(allowed, late=True)
-        match inquiry.question.settings.workspace_filtering:
-            case "post":
-                return [late]
-            case "hybrid":
-                return [allowed, late]
-    return [allowed]
 
 
 def _wants_more(

@@ -128,20 +128,6 @@ class Question:
             without=self.without | reordering,
         )
 
-    @property
-    def without_meaning(self) -> "Question":
-        """The same question without the meaning lane, and so without a model."""
-        return replace(self, settings=replace(self.settings, semantic_weight=0.0))
-
-    def with_recency(self, wanted: bool) -> "Question":
-        """The same question with recent documents raised, or not raised."""
-        profile = self.settings.recency_profile
-        if not wanted:
-            profile = "off"
-        elif profile == "off":
-            profile = "code"
-        return replace(self, settings=replace(self.settings, recency_profile=profile))
-
 
 @dataclass(frozen=True, slots=True)
 class Models:
@@ -332,13 +318,18 @@ def applied(request: SearchRequest, usual: Question) -> Question:
         changes["max_chunks_per_doc"] = 1
     if not request.use_rrf:
         usual = usual.by_meaning_alone
+    settings = usual.settings
     if request.quick:
-        usual = usual.without_meaning
+        # Without the meaning lane no model is asked.
+        settings = replace(settings, semantic_weight=0.0)
         changes["rerank"] = False
-    if request.rerank_with_recency is not None:
-        usual = usual.with_recency(request.rerank_with_recency)
+    if request.rerank_with_recency is False:
+        settings = replace(settings, recency_profile="off")
+    elif request.rerank_with_recency and settings.recency_profile == "off":
+        settings = replace(settings, recency_profile="code")
     return replace(
         usual,
+        settings=settings,
         graph_context=request.include_graph_context,
         explain=request.explain,
         **changes,

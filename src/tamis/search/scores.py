@@ -16,7 +16,7 @@ therefore brings its own curve (docs/ranking.md).
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,7 +25,6 @@ from typing import Final, Self
 
 from tamis.model import Candidate, Facts, Lane, Passage
 from tamis.query.filters import Archived
-from tamis.search.dedup import ranks_in_documents
 from tamis.search.fuse import REACH, Ranking, Trust, best_first, within
 from tamis.search.question import Candidates, Lookups, Question, StageName
 from tamis.settings import ArchiveSettings
@@ -206,8 +205,12 @@ def coherence(candidates: Candidates, question: Question, _: Lookups) -> Candida
 
 def saturation(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
     """Lower each passage by the number of its document's above it, so that none fills the page."""
-    factor = question.weights.saturation
-    factors = [factor**rank for rank in ranks_in_documents(candidates)]
+    factors = []
+    above: Counter[str] = Counter()
+    for candidate in candidates:
+        path = candidate.passage.path
+        factors.append(question.weights.saturation ** above[path])
+        above[path] += 1
     return boosted(candidates, "saturation", factors)
 
 
