@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tamis.index.embed_pending import embed_now, embed_pending, without_vectors
+from tamis.index.embed_pending import Load, embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, make_plan, read_within, recipe
 from tamis.index.protocol import Index, Paths, Prepared, Touched, Writing
 from tamis.ingest.git_dates import Dates, commit_dates
@@ -43,8 +43,6 @@ BATCH_SECONDS: Final = 10.0  # of work that an interrupted run may lose
 FIRST_SECONDS: Final = 0.25
 # Bytes of changed files that are embedded before they are committed: a second or two.
 AT_ONCE: Final = 32_768
-
-Load = Callable[[], Embedder | None]
 
 
 def build(
@@ -207,11 +205,8 @@ class _Run:
 
 def waiting_for(progress: Progress) -> Callable[[str], None]:
     """Return a function that reports which process holds the lock."""
-
-    def report(holder: str) -> None:
-        progress.note(f"waiting for {holder}, which is writing this index")
-
-    return report
+    message = "waiting for {}, which is writing this index"
+    return lambda holder: progress.note(message.format(holder))
 
 
 def _memory(settings: Settings) -> float:
@@ -257,10 +252,12 @@ def _dated_plan(
         before = str(writer.facts.get("git", ""))
     dates = commit_dates(root, plan.changed, plan.unchanged, writer.dates, before)
     if dates.moved:
-        moved = [entry for entry in plan.unchanged if entry.path in dates.moved]
-        stay = [entry for entry in plan.unchanged if entry.path not in dates.moved]
-        changed = (*plan.changed, *moved)
-        plan = replace(plan, changed=changed, unchanged=tuple(stay))
+        changed = list(plan.changed)
+        unchanged: list[Entry] = []
+        for entry in plan.unchanged:
+            kind = changed if entry.path in dates.moved else unchanged
+            kind.append(entry)
+        plan = replace(plan, changed=tuple(changed), unchanged=tuple(unchanged))
     if dates.warning:
         plan = replace(plan, warnings=(*plan.warnings, dates.warning))
     return plan, dates

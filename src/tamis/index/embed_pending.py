@@ -37,11 +37,10 @@ def embed_now(documents: Iterable[Read], load: Load) -> Iterator[Prepared]:
         for document, _ in portion:
             title = document.title
             texts += [embedding_text(title, chunk) for chunk in document.chunks]
-        vectors = np.empty((len(texts), 0), np.float32)
+        dimension = embedder.dimension if embedder else 0
+        vectors = np.empty((len(texts), dimension), np.float32)
         if embedder and texts:
             vectors = embedder.embed_passages(texts)
-        elif embedder:
-            vectors = np.empty((0, embedder.dimension), np.float32)
         start = 0
         for document, state in portion:
             end = start + len(document.chunks)

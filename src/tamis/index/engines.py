@@ -10,7 +10,7 @@ from typing import Final
 from tamis.errors import IndexMismatch
 from tamis.index.embedded.reader import Reader
 from tamis.index.plan import recipe
-from tamis.index.protocol import Index, IndexSnapshot, Layout, Prepared
+from tamis.index.protocol import Index, Layout, Prepared
 from tamis.model import Report
 from tamis.progress import Progress
 from tamis.settings import Settings
@@ -95,7 +95,17 @@ def copy(
         old.snapshot() as snapshot,
         new.open_for_writing(timeout, waiting_for(progress), boosts) as writer,
     ):
-        _check_complete(snapshot, settings)
+        # Refuse an index that is incomplete, or that the settings would make otherwise.
+        hint = "run tamis index first, then this again"
+        state = snapshot.state
+        if state.pending_files or state.pending_chunks:
+            raise IndexMismatch("the index is not whole yet", hint=hint)
+        recipes = {known.recipe for known in snapshot.file_states().values()}
+        if recipes - {recipe(settings)}:
+            raise IndexMismatch(
+                "the index was made with other settings than these, or by another version",
+                hint=hint,
+            )
         new.check_owner(root, writer.facts)
         documents = 0
         chunks = 0
@@ -124,17 +134,3 @@ def copy(
 
 def _passages(prepared: Prepared) -> int:
     return len(prepared.document.chunks)
-
-
-def _check_complete(snapshot: IndexSnapshot, settings: Settings) -> None:
-    """Refuse to copy an index that is incomplete, or that the settings would make otherwise."""
-    state = snapshot.state
-    wanted = recipe(settings)
-    hint = "run tamis index first, then this again"
-    if state.pending_files or state.pending_chunks:
-        raise IndexMismatch("the index is not whole yet", hint=hint)
-    if any(each.recipe != wanted for each in snapshot.file_states().values()):
-        raise IndexMismatch(
-            "the index was made with other settings than these, or by another version",
-            hint=hint,
-        )

@@ -21,6 +21,8 @@ Written = tuple[Any, Link, str]
 # Whether a passage of a document, or any of them (None), is allowed.
 IsAllowed = Callable[[Any, int | None], bool]
 EdgesOf = dict[str, tuple[Edge, ...]]  # by document
+# By the name that links look for, then by the document that they lead to.
+ByName = dict[str, dict[str, list[Edge]]]
 
 
 class Library(Protocol):
@@ -43,9 +45,7 @@ class LinkCache:
     """Edges among the allowed documents of one filter, as far as they were looked up."""
 
     touching: EdgesOf = field(default_factory=dict)
-    # By the name that the links look for, then by the document that they lead to: many documents may
-    # have the same name.
-    named: dict[str, dict[str, list[Edge]]] = field(default_factory=dict)
+    named: ByName = field(default_factory=dict)  # many documents may share a name
 
 
 def edges_of(
@@ -76,7 +76,7 @@ def _look_up(
     library: Library,
     paths: Paths,
     is_allowed: IsAllowed,
-    named: dict[str, dict[str, list[Edge]]],
+    named: ByName,
 ) -> EdgesOf:
     here = library.documents_at(paths)
     names = library.names(here)
@@ -84,9 +84,8 @@ def _look_up(
     outgoing = library.links_from(here)
     incoming = library.links_to(new)
     wanted = {name for _, _, name in (*outgoing, *incoming)}
-    targets = {}
-    for document in library.documents_named(sorted(wanted)):
-        targets[document.path] = document
+    found_by_name = library.documents_named(sorted(wanted))
+    targets = {document.path: document for document in found_by_name}
     directory = linking.Directory(
         linking.named(document.path, document.aliases)
         for document in targets.values()
@@ -118,7 +117,9 @@ def _look_up(
 
 
 def _order(edge: Edge) -> tuple[str, str, str, str, int]:
-    ordinal = -1 if edge.ordinal is None else edge.ordinal
+    ordinal = -1
+    if edge.ordinal is not None:
+        ordinal = edge.ordinal
     return edge.source, edge.target, edge.type, edge.anchor, ordinal
 
 

@@ -108,7 +108,12 @@ def make_plan(
                 hint="ignore some (.graphragignore); if all are meant, run: tamis index --yes, "
                 "or raise index.max_files",
             )
-    return Plan(tuple(changed), tuple(unchanged), tuple(skipped), tuple(warnings))
+    return Plan(
+        tuple(changed),
+        tuple(unchanged),
+        tuple(skipped),
+        tuple(warnings),
+    )
 
 
 def is_unchanged(entry: Entry, known: Stamps | None) -> bool:

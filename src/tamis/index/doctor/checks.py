@@ -571,8 +571,10 @@ def texts(exam: Exam) -> Iterator[Finding]:
     """Check the stored checksum of each document against what is stored for it."""
     wrong = set()
     for some in exam.portions(exam.undamaged, exam.most(_TEXTS)):
-        stored = database.stored_sums(exam.connection, list(some))
-        for key, own in database.sums(exam.connection, list(some)).items():
+        keys = list(some)
+        what = "d.id, d.sum FROM documents d"
+        stored = dict(database.select(exam.connection, what, "d.id", keys))
+        for key, own in database.sums(exam.connection, keys).items():
             if own != stored[key]:
                 wrong.add(some[key].path)
     yield from rewriting(wrong, "with texts that are not as they were stored")

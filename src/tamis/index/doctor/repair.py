@@ -120,7 +120,11 @@ def _take_out(directory: Path, repairs: Sequence[Repair]) -> str:
                 named.add(document.path)
             lost = database.remove_documents(connection, sorted(named))
             database.drop_segments(connection, list(held))
-            database.remove_orphans(connection)
+            for table in database.OF_DOCUMENTS:
+                known = "SELECT id FROM documents"
+                connection.execute(
+                    f"DELETE FROM {table} WHERE document NOT IN ({known})"
+                )
             records = database.segments(connection)
             for record in records:
                 dead = dead_documents(record)

@@ -136,7 +136,8 @@ def _frequencies(terms: Arrays, mask: Mask | None) -> Array:
     """Count the allowed rows that have each term."""
     if mask is None:
         return np.diff(terms["ends"], prepend=0)
-    before = np.concatenate(([0], np.cumsum(mask[terms["rows"]])))
+    allowed = np.cumsum(mask[terms["rows"]])
+    before = np.concatenate(([0], allowed))
     return np.diff(before[terms["ends"]], prepend=0)
 
 
@@ -144,9 +145,9 @@ def frequent(segments: Terms, floor: int) -> list[bytes]:
     """Return the terms that at least `floor` living rows of the segments have, in order."""
     counted: Counter[bytes] = Counter()
     for segment, terms in segments:
+        names = words.names_of(terms)
         own = _frequencies(terms, segment.living()).tolist()
-        for name, count in zip(words.names_of(terms), own, strict=True):
-            counted[name] += count
+        counted.update(dict(zip(names, own, strict=True)))
     return sorted(name for name, count in counted.items() if count >= floor)
 
 
@@ -243,7 +244,9 @@ def _open(
             return None
         number = folders.index(segment.record.folder)
         places = arrays.get(f"places-{number}", np.empty(0, np.int32))
-        if len(places) != len(terms["name_ends"]) or not _inside(places, -1, size):
+        if len(places) != len(terms["name_ends"]):
+            return None
+        if not _inside(places, -1, size):
             return None
         opened.append(terms)
         found.append(places)
@@ -274,9 +277,10 @@ def places_of(
     floor: int,
 ) -> Arrays:
     """Make the arrays that a vocabulary has beside its terms and their vectors."""
-    folders = "".join(segment.record.folder for segment, _ in segments).encode()
+    folders = [segment.record.folder for segment, _ in segments]
+    listed = "".join(folders).encode()
     arrays = {
-        "folders": np.frombuffer(folders, np.uint8),
+        "folders": np.frombuffer(listed, np.uint8),
         "floor": np.array([floor]),
     }
     number = {name: at for at, name in enumerate(names)}
@@ -296,9 +300,10 @@ def write_vectors(
 ) -> None:
     """Write a vocabulary, which is in use when index.db names it, or a part of one."""
     coded = vectors.encode(full.astype(np.float32))
+    lengths = [len(name) for name in names]
     arrays: Arrays = {
         "names": np.frombuffer(b"".join(names), np.uint8),
-        "name_ends": np.cumsum([len(name) for name in names], dtype=np.int64),
+        "name_ends": np.cumsum(lengths, dtype=np.int64),
         "fingerprint": np.frombuffer(fingerprint.encode(), np.uint8),
         **coded,
         "full": full,

@@ -61,7 +61,12 @@ _SHARED_MEMORY: Final = (
 BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
 # The facts that every index has.
-_FACTS: Final = {"generation": 0, "pending": 0, "built_at": 0.0, "identity": ""}
+_FACTS: Final = {
+    "generation": 0,
+    "pending": 0,
+    "built_at": 0.0,
+    "identity": "",
+}
 _VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
 
 _SCHEMA: Final = """
@@ -111,10 +116,9 @@ CREATE TABLE skipped (path TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT 
 def open_writer(directory: Path) -> Connection:
     """Open a connection that may write; create the database if needed. The caller holds the lock."""
     file = directory / "index.db"
-    with database_faults(directory):
-        if not file.exists():
-            _create(file)
-        return _connect(directory, f"{file.absolute().as_uri()}?mode=rw")
+    if not file.exists():
+        _create(file)
+    return _connect(directory, f"{file.absolute().as_uri()}?mode=rw")
 
 
 def open_reader(directory: Path) -> Connection:
@@ -592,7 +596,8 @@ def add_document(
     for link in document.links:
         name = key_of(link, document.path)
         if name:
-            links.append((own, link.ordinal, link.type, link.target, link.anchor, name))
+            written = (link.type, link.target, link.anchor)
+            links.append((own, link.ordinal, *written, name))
     _insert(connection, "links", links)
     names = names_of(document.path, front.aliases)
     _insert(connection, "names", [(name, own) for name in names])
@@ -620,14 +625,6 @@ def remove_documents(connection: Connection, paths: Paths) -> list[DocumentRecor
             connection.execute(f"DELETE FROM {table} WHERE document IN ({some})", keys)
         connection.execute(f"DELETE FROM documents WHERE id IN ({some})", keys)
     return gone
-
-
-def remove_orphans(connection: Connection) -> None:
-    """Delete what belongs to documents that are not there."""
-    for table in OF_DOCUMENTS:
-        connection.execute(
-            f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)"
-        )
 
 
 # --- Segments -----------------------------------------------------------------
@@ -751,12 +748,9 @@ def sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
     return found
 
 
-def stored_sums(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:
-    return dict(select(connection, "d.id, d.sum FROM documents d", "d.id", documents))
-
-
 def set_sums(connection: Connection, paths: Paths) -> None:
     """Record the checksums of documents as they are stored now."""
     keys = [document.id for document in documents(connection, "d.path", paths)]
-    rows = [(own, key) for key, own in sums(connection, keys).items()]
+    made = sums(connection, keys)
+    rows = [(own, key) for key, own in made.items()]
     connection.executemany("UPDATE documents SET sum = ? WHERE id = ?", rows)

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from tamis.errors import (
     IndexMissing,
     StorageFault,
     UsageError,
+    storage_faults,
 )
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.database import DocumentRecord, Records, texts_of
@@ -153,7 +154,8 @@ class EmbeddedSnapshot(Records, LinkedSnapshot):
         return types, languages
 
     def aliases(self, paths: Paths) -> dict[str, tuple[str, ...]]:
-        return {each.path: each.aliases for each in self.documents_at(paths)}
+        documents = self.documents_at(paths)
+        return {document.path: document.aliases for document in documents}
 
     def warnings(self) -> dict[str, str]:
         query = "SELECT path, warning FROM documents WHERE warning != '' ORDER BY path"
@@ -186,7 +188,8 @@ class EmbeddedSnapshot(Records, LinkedSnapshot):
         return known
 
     def within(self, paths: Paths, allowed: Allowed) -> Allowed:
-        masks = [np.zeros(each.record.rows, np.bool_) for each in self.view.segments]
+        sizes = [segment.record.rows for segment in self.view.segments]
+        masks = [np.zeros(size, np.bool_) for size in sizes]
         for document in self.documents_at(paths):
             at, rows = self._rows_of(document, allowed)
             masks[at][rows] = True
@@ -334,7 +337,8 @@ class EmbeddedSnapshot(Records, LinkedSnapshot):
 
     def vectors(self, positions: Positions) -> Vectors:
         segments = self.view.segments
-        width = max((segment.record.dimension for segment in segments), default=0)
+        widths = [segment.record.dimension for segment in segments]
+        width = max(widths, default=0)
         found = np.zeros((len(positions), width), np.float32)
         for number, (at, row) in enumerate(self._places(positions)):
             if segments[at].record.dimension:
@@ -533,6 +537,7 @@ class Reader:
             hint="give --engine URL as well, or leave them out",
         )
 
+    @contextmanager
     def open_for_writing(
         self,
         timeout: float,
@@ -541,12 +546,35 @@ class Reader:
         memory: float = math.inf,
         *,
         discard: bool = False,
-    ) -> "AbstractContextManager[Writer]":
-        from tamis.index.embedded.writer import open_for_writing
+    ) -> Iterator["Writer"]:
+        """Lock the index, create it if there is none, and clear up after a writer that died.
 
-        return open_for_writing(
-            self.directory, timeout, waiting, boosts, memory, discard=discard
-        )
+        `discard` removes the old index unread: it may be damaged.
+        """
+        # A search does not need these.
+        from tamis.index.embedded import folder
+        from tamis.index.embedded.writer import Writer
+
+        directory = self.directory
+        folder.make_folder(directory)
+        with (
+            folder.writer_lock(directory, timeout, waiting),
+            database.database_faults(directory),
+            storage_faults(directory),
+        ):
+            if discard:
+                folder.throw_away(directory)
+            with closing(database.open_writer(directory)) as connection:
+                records = database.segments(connection)
+                folder.clear_up(directory, records)
+                try:
+                    # Adding to an index that cannot be searched would only hide that.
+                    for record in records:
+                        Segment(directory, record)
+                except FileNotFoundError as error:
+                    what = f"{error.filename} is missing"
+                    raise IndexDamaged(directory, what) from error
+                yield Writer(directory, connection, boosts, memory)
 
     def close(self) -> None:
         with self._lock:

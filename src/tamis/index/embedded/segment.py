@@ -246,7 +246,11 @@ class Segment:
         _, each_once = np.unique(pairs, axis=1)
         counts = Counter(each_once.tolist())
         table = _TYPE_CODE if column == "type" else _LANGUAGE_CODE
-        return {name: counts[code] for name, code in table.items() if code in counts}
+        found = {}
+        for name, code in table.items():
+            if code in counts:
+                found[name] = counts[code]
+        return found
 
     def living(self) -> Mask | None:
         """Return the rows of documents that were not removed; None if all are."""
@@ -296,7 +300,11 @@ def segment_files(
         "language": kinds[:, 1],
     }
     together = np.concatenate([prepared.vectors for prepared in batch])
-    return {"rows": rows, **lanes.files(), "vectors": vectors.encode(together)}
+    return {
+        "rows": rows,
+        **lanes.files(),
+        "vectors": vectors.encode(together),
+    }
 
 
 class Lanes:
@@ -353,4 +361,7 @@ class Lanes:
             self.code.add(row, *self.code.read("code", code))
 
     def files(self) -> dict[str, Arrays]:
-        return {"words": self.words.arrays(), "code": self.code.arrays()}
+        return {
+            "words": self.words.arrays(),
+            "code": self.code.arrays(),
+        }

@@ -77,7 +77,11 @@ WORD_FIELDS: Final = {
     "category": 1.0,
     "body": 80.0,
 }
-CODE_FIELDS: Final = {"symbols": 4.0, "path": 12.0, "code": 150.0}
+CODE_FIELDS: Final = {
+    "symbols": 4.0,
+    "path": 12.0,
+    "code": 150.0,
+}
 
 
 class Postings:
@@ -118,7 +122,8 @@ class Postings:
         place[order] = np.arange(len(names))
         terms = place[np.array(self.terms, np.int64)]
 
-        row, field, length = np.array(self.runs, np.int64).reshape(-1, 3).T
+        runs = np.array(self.runs, np.int64).reshape(-1, 3)
+        row, field, length = runs.T
         by_length = 1.0 - B + B * length / self.usual[field]
         size = int(row.max(initial=0)) + 1
         once = np.zeros((size, len(self.fields)))  # the weight of one occurrence
@@ -149,7 +154,8 @@ def pack(
     weight: Array,
 ) -> dict[str, Array]:
     """Make word arrays from sorted names and postings sorted by (term, row)."""
-    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+    lengths = [len(name) for name in names]
+    ends = np.cumsum(lengths, dtype=np.int64)
     counts = np.empty(0, np.int64)
     if len(names):
         counts = np.bincount(term, minlength=len(names))
@@ -200,7 +206,8 @@ def merge(parts: Sequence[tuple[Arrays, Array]]) -> Arrays:
         bounds = np.concatenate(([0], arrays["name_ends"]))
         starts = bounds[used].tolist()
         ends = bounds[used + 1].tolist()
-        own = [block[start:end] for start, end in zip(starts, ends, strict=True)]
+        runs = zip(starts, ends, strict=True)
+        own = [block[start:end] for start, end in runs]
         names.update(own)
         owned.append((own, within.astype(np.int32)))
         rows.append(moved[kept])
@@ -239,7 +246,8 @@ def postings(
 
 def rarity(rows: int, with_term: int) -> float:
     """Compute the inverse document frequency, over the allowed rows."""
-    return float(np.log1p((rows - with_term + 0.5) / (with_term + 0.5)))
+    odds = (rows - with_term + 0.5) / (with_term + 0.5)
+    return float(np.log1p(odds))
 
 
 def coverage(has: NDArray[np.bool_], rarities: Sequence[float]) -> list[float]:

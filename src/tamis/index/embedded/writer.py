@@ -2,25 +2,21 @@
 
 import shutil
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from tamis.errors import IndexDamaged, storage_faults
 from tamis.failpoints import reached
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.arrays import Array, Arrays
 from tamis.index.embedded.database import (
-    WITHOUT_VECTORS,
     DocumentRecord,
     Records,
     SegmentRecord,
 )
-from tamis.index.embedded.folder import clear_up, make_folder, throw_away, writer_lock
 from tamis.index.embedded.segment import (
     Segment,
     dead_documents,
@@ -127,18 +123,15 @@ class Writer(Records):
 
         Links are counted by name and not resolved: the number only decides what is embedded first.
         """
-        count = "SELECT name, count(*) FROM links GROUP BY name"
-        wanted = dict(self.execute(count))
-        linked: Counter[int] = Counter()
-        names = self.execute("SELECT name, document FROM names")
-        for name, document in names:
-            linked[document] += wanted.get(name, 0)
-        columns = "d.id, d.path, d.chunks, d.modified"
-        pending = self.execute(f"SELECT {columns} {WITHOUT_VECTORS}")
-        found = []
-        for key, path, chunks, modified in pending:
-            found.append(PendingDocument(path, chunks, modified, linked[key]))
-        return found
+        rows = self.execute(
+            "WITH wanted AS (SELECT name, count(*) AS links FROM links GROUP BY name)"
+            " SELECT d.path, d.chunks, d.modified, coalesce(sum(wanted.links), 0)"
+            " FROM documents d JOIN segments s ON s.id = d.segment"
+            " LEFT JOIN names n ON n.document = d.id"
+            " LEFT JOIN wanted ON wanted.name = n.name"
+            " WHERE s.dimension = 0 AND d.chunks > 0 GROUP BY d.id"
+        )
+        return [PendingDocument(*row) for row in rows]
 
     def texts_of(self, paths: Paths) -> dict[str, list[Texts]]:
         """Return title, headings and text of each passage of documents, in order, by path."""
@@ -204,10 +197,9 @@ class Writer(Records):
             return
         with self._transaction():
             self.execute("DELETE FROM skipped")
-            self.connection.executemany(
-                "INSERT INTO skipped VALUES (?, ?, ?)",
-                [(item.path, item.reason, item.detail) for item in skipped],
-            )
+            rows = [(item.path, item.reason, item.detail) for item in skipped]
+            insert = "INSERT INTO skipped VALUES (?, ?, ?)"
+            self.connection.executemany(insert, rows)
             done = {**facts, "pending": 0, "built_at": time.time()}
             database.set_facts(self.connection, done)
 
@@ -288,7 +280,9 @@ class Writer(Records):
         records = database.segments(self.connection)
         for dimension in {record.dimension for record in records}:
             alike = [record for record in records if record.dimension == dimension]
-            costs = {each.id: merging_cost(self.directory, each) for each in alike}
+            costs = {}
+            for record in alike:
+                costs[record.id] = merging_cost(self.directory, record)
             chosen = segments_to_merge(alike, most, costs, self.memory)
             if chosen:
                 self._merge_all(chosen)
@@ -319,45 +313,15 @@ class Writer(Records):
         self._obsolete.clear()
 
 
-@contextmanager
-def open_for_writing(
-    directory: Path,
-    timeout: float,
-    waiting: Callable[[str], None],
-    boosts: Mapping[str, float],
-    memory: float,
-    *,
-    discard: bool,
-) -> Iterator[Writer]:
-    """Lock the index, create it if there is none, and clear up after a writer that died.
-
-    `discard` removes the old index unread: it may be damaged.
-    """
-    make_folder(directory)
-    with (
-        writer_lock(directory, timeout, waiting),
-        database.database_faults(directory),
-        storage_faults(directory),
-    ):
-        if discard:
-            throw_away(directory)
-        with closing(database.open_writer(directory)) as connection:
-            records = database.segments(connection)
-            clear_up(directory, records)
-            try:
-                # Adding to an index that cannot be searched would only hide that.
-                for record in records:
-                    Segment(directory, record)
-            except FileNotFoundError as error:
-                what = f"{error.filename} is missing"
-                raise IndexDamaged(directory, what) from error
-            yield Writer(directory, connection, boosts, memory)
-
-
 # A segment with a larger share of dead documents is merged for its space.
 _TOO_DEAD: Final = 0.5
 # Bytes of memory for each byte on disk. Postings are sorted anew, in wider numbers; other arrays are copied.
-_COSTS: Final = {"words": 10.0, "code": 10.0, "vectors": 3.0, "rows": 5.0}
+_COSTS: Final = {
+    "words": 10.0,
+    "code": 10.0,
+    "vectors": 3.0,
+    "rows": 5.0,
+}
 
 
 def segments_to_merge(
@@ -422,7 +386,8 @@ def merged_files(
     # The new place of the document of each row, segment by segment; -1 for rows that stay behind.
     new_places = {}
     for segment in segments:
-        new_places[segment.record.id] = np.full(segment.record.documents, -1)
+        record = segment.record
+        new_places[record.id] = np.full(record.documents, -1)
     for place, document in enumerate(documents):
         new_places[document.segment][document.place] = place
     parts = []
