@@ -102,8 +102,10 @@ def commit_dates(
     """
     git = tracked(root)
     if git is None:
-        # Also those that had git's date before.
-        return Dates({}, _moved(unchanged, known(), {}) if before else frozenset())
+        moved: frozenset[str] = frozenset()
+        if before:  # also those that had git's date before
+            moved = _moved(unchanged, known(), {})
+        return Dates({}, moved)
     late = f"{_LATE}{git.edition}"
     if before == late:
         return Dates({}, frozenset(), late)
@@ -118,7 +120,8 @@ def commit_dates(
         warning = (
             "git's history took too long to read: files are dated by their own times"
         )
-        return Dates({}, _moved(again, dates, {}), late, warning)
+        own = _moved(again, dates, {})
+        return Dates({}, own, late, warning)
     return Dates(times, _moved(again, dates, times), git.edition)
 
 
@@ -136,7 +139,8 @@ def _again(
     document that states its own date would otherwise be read again after every commit.)
     """
     clean = git.unmodified(unchanged)
-    between = _touched_between(root, before.partition(" ")[0], git.head)
+    head, _, _ = before.partition(" ")
+    between = _touched_between(root, head, git.head)
     again = []
     for entry in unchanged:
         is_clean = entry.path in clean
@@ -175,9 +179,11 @@ def tracked(root: Path) -> Tracked | None:
     for found in _TRACKED.finditer(listing):
         is_regular = found["mode"].startswith(b"100")  # no link, no other repository
         if is_regular and found["path"] not in staged:
-            stamp = int(found["seconds"]) * 10**9 + int(found["nanoseconds"])
-            file = (found["content"].decode(), int(found["size"]), stamp)
-            files[os.fsdecode(found["path"])] = file
+            seconds = int(found["seconds"])
+            stamp = seconds * 10**9 + int(found["nanoseconds"])
+            content = found["content"].decode()
+            path = os.fsdecode(found["path"])
+            files[path] = (content, int(found["size"]), stamp)
     digest = hashlib.blake2b(listing, digest_size=16).hexdigest()
     return Tracked(files, head, f"{head} {digest}")
 
@@ -228,10 +234,13 @@ def _log(
             fields = part.strip(b"\n").split(b" ")
             if part.startswith(b"\x01"):  # a commit
                 stated = part[1:]
-                time = float(min(int(stated), _LATEST)) if stated.isdigit() else 0.0
+                time = 0.0
+                if stated.isdigit():
+                    time = float(min(int(stated), _LATEST))
             elif len(fields) > 1:  # `:100644 100644 1234 5678 M`, then a path
                 path = os.fsdecode(next(parts, b""))
-                yield path, fields[-2].lstrip(b":").decode("ascii", "replace"), time
+                content = fields[-2].lstrip(b":").decode("ascii", "replace")
+                yield path, content, time
         if process.wait():
             raise subprocess.CalledProcessError(process.returncode, "git log")
 

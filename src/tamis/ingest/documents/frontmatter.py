@@ -48,7 +48,9 @@ def front_matter(text: str) -> tuple[FrontMatter, int, str]:
             values = {}
         if not isinstance(values, dict):
             raise ValueError("it is no list of keys and values")
-        named = {str(name).strip().lower(): value for name, value in values.items()}
+        named = {}
+        for name, value in values.items():
+            named[str(name).strip().lower()] = value
         return _fields(named), block.end(), ""
     except (ValueError, RecursionError) as error:
         return FrontMatter(), 0, f"front matter not understood: {error}"
@@ -59,11 +61,13 @@ def _load_yaml(block: str) -> Any:
 
     loader = _loader()
     try:
-        if "*" in block or sum(block.count(mark) for mark in "[{-?:") > _DEEPEST:
+        nesting = sum(map(block.count, "[{-?:"))
+        if "*" in block or nesting > _DEEPEST:
             _refuse_bombs(yaml.parse(block, Loader=loader))
         return yaml.load(block, Loader=loader)
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())[:120]) from error
+        message = " ".join(str(error).split())
+        raise ValueError(message[:120]) from error
     except _UNFIT as error:
         raise ValueError(f"a value is not what its tag says ({error!r:.80})") from error
 
@@ -93,19 +97,22 @@ def _loader() -> Any:
         except (ValueError, AttributeError, TypeError):
             return loader.construct_scalar(node)
 
-    loader: Any = type("Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+    safe = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader: Any = type("Loader", (safe,), {})
     loader.add_constructor("tag:yaml.org,2002:timestamp", timestamp)
     return loader
 
 
 def _load_toml(block: str) -> Any:
-    if any(line.count(".") > _MOST_DOTS for line in block.split("\n")):
+    most = max(line.count(".") for line in block.split("\n"))
+    if most > _MOST_DOTS:
         raise ValueError(f"a line has more than {_MOST_DOTS} dots")
     return tomllib.loads(block)
 
 
+_Load = Callable[[str], Any]
 # By the first sign of the block.
-_FORMS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any]]]] = {
+_FORMS: Final[dict[str, tuple[re.Pattern[str], _Load]]] = {
     "-": (_YAML, _load_yaml),
     "+": (_TOML, _load_toml),
     "{": (_JSON, json.loads),
@@ -116,17 +123,31 @@ _FORMS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any]]]] = {
 
 
 def _fields(values: Mapping[str, Any]) -> FrontMatter:
-    dates = map(_date, map(values.get, ("modified", "date", "created")))
+    def text(*names: str) -> str:
+        """Return the first text among the values of these names."""
+        texts = [_text(values.get(name)) for name in names]
+        return next(filter(None, texts), "")
+
+    def items(*names: str) -> tuple[str, ...]:
+        """Return the first list among the values of these names."""
+        lists = [_list(values.get(name)) for name in names]
+        return next(filter(None, lists), ())
+
+    modified = None
+    for name in ("created", "date", "modified"):
+        moment = _date(values.get(name))
+        if moment is not None:
+            modified = moment
     others = [value for name, value in values.items() if name != "related"]
     return FrontMatter(
-        title=_text(values.get("title")),
-        description=_text(values.get("description")) or _text(values.get("summary")),
-        keywords=_list(values.get("keywords")),
+        title=text("title"),
+        description=text("description", "summary"),
+        keywords=items("keywords"),
         tags=_tags(values),
-        aliases=_list(values.get("aliases")) or _list(values.get("alias")),
-        author=", ".join(_list(values.get("author")) or _list(values.get("authors"))),
-        category=_text(values.get("category")) or _text(values.get("type")),
-        modified=next((moment for moment in dates if moment is not None), None),
+        aliases=items("aliases", "alias"),
+        author=", ".join(items("author", "authors")),
+        category=text("category", "type"),
+        modified=modified,
         related=tuple(_related(values.get("related"))),
         links=tuple(_linked(others)),
     )

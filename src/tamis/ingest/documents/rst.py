@@ -24,9 +24,8 @@ from tamis.text.languages import language_named
 from tamis.text.linking import document_target
 
 _ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1*+\s*$")
-_SHORTEST: Final = (
-    4  # an underline may be shorter than its title, as docutils has it, from here on
-)
+# An underline may be shorter than its title from here on, as docutils has it.
+_SHORTEST: Final = 4
 _CODE: Final = re.compile(
     r"( *)\.\. (?:code-block|code|sourcecode|parsed-literal|ipython)::[ \t]*(\S*)"
 )
@@ -40,9 +39,16 @@ _TARGET: Final = r"^[ \t]*\.\. _[^:\n]+: +(?P<target>\S[^\n]*)"
 _LINK: Final = re.compile(f"{_ROLE}|{_EMBEDDED}|{_TARGET}", re.MULTILINE)
 
 
+Style = tuple[str, bool]  # the sign, and whether it is above the title too
+
+
 class _Line(NamedTuple):
     start: int
     text: str  # without blanks at its end
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
 
     @property
     def indent(self) -> int:
@@ -70,7 +76,7 @@ def parse_rst(_path: str, text: str, sizes: ChunkingSettings) -> Parsed:
 
 
 def _headings(lines: Sequence[_Line]) -> Iterator[Heading]:
-    levels: dict[tuple[str, bool], int] = {}
+    levels: dict[Style, int] = {}
     at = 0
     while at < len(lines):
         found = _title(lines, at)
@@ -84,7 +90,10 @@ def _headings(lines: Sequence[_Line]) -> Iterator[Heading]:
         at += length
 
 
-def _title(lines: Sequence[_Line], at: int) -> tuple[str, tuple[str, bool], int] | None:
+def _title(
+    lines: Sequence[_Line],
+    at: int,
+) -> tuple[str, Style, int] | None:
     """Return the title that begins on a line: its name, its style, and how many lines it takes."""
     if at and lines[at - 1].text:
         return None
@@ -122,21 +131,21 @@ def _codes(lines: Sequence[_Line]) -> Iterator[Code]:
         elif not line.text.endswith("::") or _DIRECTIVE.match(line.text):
             continue
         body = []  # the lines further in
-        while at < len(lines) and (
-            not lines[at].text or lines[at].indent > line.indent
-        ):
-            if lines[at].text:
-                body.append(lines[at])
+        while at < len(lines):
+            below = lines[at]
+            if below.text:
+                if below.indent <= line.indent:
+                    break
+                body.append(below)
             at += 1
         if body:
-            start = body[0].start
-            end = body[-1].start + len(body[-1].text)
+            inner = (body[0].start, body[-1].end)
+            outer = inner
             language = None
-            first = start
             if directive:
+                outer = (line.start, body[-1].end)
                 language = language_named(directive[2])
-                first = line.start
-            yield Code((first, end), (start, end), language)
+            yield Code(outer, inner, language)
 
 
 # --- Links ------------------------------------------------------------------------------
