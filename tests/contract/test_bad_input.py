@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-import tamis.index.build
+import tamis.ingest.read
 from support.corpora import test_settings, write_files
 from tamis.cli.main import main
 from tamis.corpus import Corpus
@@ -436,14 +436,14 @@ def test_links_pipes_and_strange_names(run, root, tmp_path):
 
 
 def test_a_file_that_vanishes_between_walk_and_read(run, indexed, monkeypatch):
-    real = tamis.index.build.read
+    real = tamis.ingest.read.read
 
     def read(entry, limit):
         if entry.path == "docs/f3.md":
             os.unlink(entry.file)
         return real(entry, limit)
 
-    monkeypatch.setattr(tamis.index.build, "read", read)
+    monkeypatch.setattr(tamis.ingest.read, "read", read)
     write_files(indexed, {"docs/f3.md": "alpha changed"})
     done = run("index", indexed, "--json")
     assert done.code == 1
@@ -458,7 +458,7 @@ def test_a_file_that_vanishes_between_walk_and_read(run, indexed, monkeypatch):
 
 
 def test_a_file_that_becomes_a_pipe_between_walk_and_read(run, indexed, monkeypatch):
-    real = tamis.index.build.read
+    real = tamis.ingest.read.read
 
     def read(entry, limit):
         if entry.path == "docs/f3.md":
@@ -466,7 +466,7 @@ def test_a_file_that_becomes_a_pipe_between_walk_and_read(run, indexed, monkeypa
             os.mkfifo(entry.file)
         return real(entry, limit)
 
-    monkeypatch.setattr(tamis.index.build, "read", read)
+    monkeypatch.setattr(tamis.ingest.read, "read", read)
     write_files(indexed, {"docs/f3.md": "alpha changed"})
     done = run("index", indexed, "--json")
     assert done.code == 1

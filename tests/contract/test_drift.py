@@ -185,7 +185,7 @@ def test_what_can_be_read_again(root, monkeypatch):
     """Nothing of the file itself need have changed: a folder above it may have been opened."""
     with monkeypatch.context() as patch:
         patch.setattr(
-            "tamis.index.build.read",
+            "tamis.ingest.read.read",
             lambda entry, _: Skipped(entry.path, "unreadable", "Permission denied"),
         )
         corpus = open_corpus(root)

@@ -635,9 +635,9 @@ def test_files_that_change_while_they_are_indexed(watched_over, monkeypatch):
     monkeypatch.setattr("tamis.index.embed_pending.PORTION", 1)
     watched = watched_over()
     file = watched.root / "docs" / "note0.md"
-    import tamis.index.build
+    import tamis.ingest.read
 
-    turns, read = list(range(5)), tamis.index.build.read
+    turns, read = list(range(5)), tamis.ingest.read.read
 
     def restless(entry, most):
         source = read(entry, most)
@@ -645,7 +645,7 @@ def test_files_that_change_while_they_are_indexed(watched_over, monkeypatch):
             file.write_text(f"# Note 0\n\nzebra{turns.pop(0)}", encoding="utf-8")
         return source
 
-    monkeypatch.setattr("tamis.index.build.read", restless)
+    monkeypatch.setattr("tamis.ingest.read.read", restless)
     file.write_text("# Note 0\n\nokapi", encoding="utf-8")
     until(lambda: not turns, watched)
     watched.caught_up()
