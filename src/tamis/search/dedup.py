@@ -125,12 +125,16 @@ def parents(candidates: Candidates, question: Question, _: Lookups) -> Candidate
     """Keep the best of candidates in the same section, which is shown in their place."""
     if not question.parents:
         return candidates
-    best: dict[tuple[str, int | None, int], Candidate] = {}
+    kept = []
+    shown = set()
     for candidate in candidates:
         passage = candidate.passage
-        alone = passage.ordinal if passage.parent is None else 0
-        best.setdefault((passage.path, passage.parent, alone), candidate)
-    return list(best.values())
+        section = (passage.path, passage.parent)
+        if section not in shown:
+            kept.append(candidate)
+        if passage.parent is not None:
+            shown.add(section)
+    return kept
 
 
 def limit(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
@@ -161,11 +165,13 @@ def near_texts(texts: Sequence[str], threshold: float) -> list[int]:
                 if other not in kept:
                     continue
                 # The bound once more, now with the number of different runs; then the runs.
-                sizes = len(runs(at)) + len(runs(other))
-                common = min(len(runs(at)), len(runs(other)), (sizes - alone) // 2)
+                one = runs(at)
+                two = runs(other)
+                sizes = len(one) + len(two)
+                common = min(len(one), len(two), (sizes - alone) // 2)
                 if common / (sizes - common) < threshold:
                     continue
-                if jaccard(runs(at), runs(other)) >= threshold:
+                if jaccard(one, two) >= threshold:
                     best[at] = other
                     break
             if best[at] == at and len(kept) < MOST_COMPARED:
@@ -176,7 +182,8 @@ def near_texts(texts: Sequence[str], threshold: float) -> list[int]:
 def jaccard(one: Trigrams, two: Trigrams) -> float:
     """Return the share of what either has that both have; of nothing and nothing it is 0."""
     common = len(np.intersect1d(one, two, assume_unique=True))
-    return common / max(len(one) + len(two) - common, 1)
+    either = len(one) + len(two) - common
+    return common / max(either, 1)
 
 
 def trigrams(text: str) -> Trigrams:
@@ -185,13 +192,16 @@ def trigrams(text: str) -> Trigrams:
     Each is one number, 21 bits to a character, so that equal numbers are equal runs. A shorter text is
     one run by itself.
     """
-    codes = _codes(_plain(text)).astype(np.uint64) + np.uint64(1)  # 0 is "no character"
-    padded = np.pad(codes, (0, max(0, 3 - len(codes))))
+    codes = _codes(_plain(text)).astype(np.uint64)
+    codes += np.uint64(1)  # 0 is "no character"
+    missing = max(0, 3 - len(codes))
+    padded = np.pad(codes, (0, missing))
     first = padded[:-2] << np.uint64(42)
     second = padded[1:-1] << np.uint64(21)
     runs = np.sort(first | second | padded[2:])
     # In a sixth of the time of np.unique.
-    found: Trigrams = runs[np.append(True, runs[1:] != runs[:-1])]
+    is_new = np.append(True, runs[1:] != runs[:-1])
+    found: Trigrams = runs[is_new]
     return found
 
 
@@ -235,12 +245,14 @@ class _Fields:
             self.columns[:, some], self.columns[:, others], strict=True
         ):
             alone += np.bitwise_count(own[:, np.newaxis] ^ other)
-        common = np.minimum(self.lengths[some][:, np.newaxis], self.lengths[others])
-        rows, columns = np.nonzero(common / (common + alone) >= threshold)
+        own_lengths = self.lengths[some][:, np.newaxis]
+        common = np.minimum(own_lengths, self.lengths[others])
+        shares = common / (common + alone)
+        rows, columns = np.nonzero(shares >= threshold)
         found = np.array(others, np.int64)[columns].tolist()
         bits = alone[rows, columns].tolist()
-        ends = np.searchsorted(rows, np.arange(len(some) + 1)).tolist()
-        for start, end in pairwise(ends):
+        ends = np.searchsorted(rows, np.arange(len(some) + 1))
+        for start, end in pairwise(ends.tolist()):
             yield zip(found[start:end], bits[start:end], strict=True)
 
 

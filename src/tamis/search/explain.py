@@ -1,7 +1,7 @@
 """Explanations: the reason why a document is not in an answer, the words of a question in a passage."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -26,9 +26,10 @@ def why_not(
     if not snapshot.allow(DocumentIs(path)).chunks:
         return WhyNot(path, "empty", "it has no text")
     terms = _terms_against(snapshot, question.filter, path)
-    if any(isinstance(each, Not) and isinstance(each.term, Archived) for each in terms):
-        hidden = "archived documents are hidden (--archived shows them)"
-        return WhyNot(path, "archived", hidden)
+    for each in terms:
+        if isinstance(each, Not) and isinstance(each.term, Archived):
+            hidden = "archived documents are hidden (--archived shows them)"
+            return WhyNot(path, "archived", hidden)
     if terms:
         return WhyNot(path, "filtered", str(all_of(terms)))
     inquiry = inquire(snapshot, question, models, Clock())
@@ -46,12 +47,13 @@ def why_not(
 def _terms_against(snapshot: Snapshot, filter: Filter, path: str) -> Sequence[Filter]:
     """Return the terms of a filter that let none of a document's passages through."""
     document = DocumentIs(path)
-    if snapshot.allow(all_of((filter, document))).chunks:
+    if snapshot.allow(filter & document).chunks:
         return ()
     terms = filter.terms if isinstance(filter, And) else (filter,)
-    alone = [
-        term for term in terms if not snapshot.allow(all_of((term, document))).chunks
-    ]
+    alone = []
+    for term in terms:
+        if not snapshot.allow(term & document).chunks:
+            alone.append(term)
     # Each passage may fail at another term: then it is all of them together.
     return alone or terms
 
@@ -91,6 +93,7 @@ def _ranked_lower(path: str, place: int, question: Question) -> WhyNot:
 
 
 Span = tuple[int, int]
+Found = tuple[re.Match[str], frozenset[str]]  # with the words of the question
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _SENTENCE: Final = re.compile(r"[^\s][^\n]*?(?:[.!?](?=\s)|$)", re.MULTILINE)
@@ -106,28 +109,26 @@ class Marks(Plain):
 def marks(question: str, content: str) -> Marks:
     """Mark the words of a question as the words lane counts them: by their stems, without stop words."""
     wanted = frozenset(words(question))
-    found = list(_found(wanted, content))
-    spans = tuple((start, end) for start, end, _ in found)[:_MOST]
-    return Marks(spans, _best(content, found) if len(wanted) > 1 else None)
-
-
-def _found(
-    wanted: frozenset[str], content: str
-) -> Iterator[tuple[int, int, frozenset[str]]]:
+    found: list[Found] = []
     for match in _WORD.finditer(content):
         terms = wanted.intersection(words(match[0]))
         if terms:
-            yield match.start(), match.end(), terms
+            found.append((match, terms))
+    sentence = None
+    if len(wanted) > 1:
+        sentence = _best(content, found)
+    spans = [match.span() for match, _ in found[:_MOST]]
+    return Marks(tuple(spans), sentence)
 
 
-def _best(content: str, found: list[tuple[int, int, frozenset[str]]]) -> Span | None:
+def _best(content: str, found: list[Found]) -> Span | None:
     """Return the first sentence with the most different words of the question, if it has two or more."""
     most = 1
     best = None
     for sentence in _SENTENCE.finditer(content):
         inside: set[str] = set()
-        for start, _, terms in found:
-            if sentence.start() <= start < sentence.end():
+        for match, terms in found:
+            if sentence.start() <= match.start() < sentence.end():
                 inside |= terms
         if len(inside) > most:
             most = len(inside)

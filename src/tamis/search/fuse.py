@@ -159,7 +159,8 @@ def trust_in_words(
     usual = trust.lanes.get("words", 1.0)
     adapted = usual * math.exp(_PER_GAP * gap + _PER_AGREEMENT * agreement)
     most = max(usual, _MOST_FOR_WORDS)
-    return replace(trust, lanes={**trust.lanes, "words": min(adapted, most)})
+    lanes = {**trust.lanes, "words": min(adapted, most)}
+    return replace(trust, lanes=lanes)
 
 
 def _gap(ranking: Ranking, reach: int) -> float:
@@ -188,9 +189,11 @@ def _agreement(words: Ranking, meaning: Ranking) -> float:
     spread = _spread("meaning", [score for _, score in meaning])
     standing = {}
     for passage, score in meaning:
-        standing[passage.position] = 1 - min((best - score) / spread, 1.0)
-    first = [standing.get(passage.position, 0.0) for passage, _ in words[:3]]
-    return sum(first) / len(first)
+        behind = (best - score) / spread
+        standing[passage.position] = 1 - min(behind, 1.0)
+    first = words[:3]
+    shared = sum(standing.get(passage.position, 0.0) for passage, _ in first)
+    return shared / len(first)
 
 
 def standings(lane: Lane, scores: Sequence[float]) -> list[float]:

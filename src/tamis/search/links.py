@@ -7,10 +7,12 @@ lane's score of a hit is only what others pass on to it; its own score it has fr
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
+from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +27,8 @@ Look = Callable[[Sequence[str]], Sequence[Edge]]
 Count = Callable[[Sequence[str]], Mapping[str, int]]
 # From one document to another: how strong, over which link.
 Steps = dict[tuple[str, str], tuple[float, Edge]]
+# By start: the steps to other documents, each by its strength below zero.
+ByStart = defaultdict[str, list[tuple[float, str]]]
 
 _SEEDS: Final = 10  # documents to start from: further hits are too uncertain
 _PER_DOCUMENT: Final = 20  # neighbours that one document passes on to
@@ -70,8 +74,9 @@ def linked(
     for candidate in fused:
         best.setdefault(candidate.passage.path, candidate.passage)
     # Fused scores are nearly level, so ranks decide what the first few pass on.
-    first = enumerate([*best][:_SEEDS], start=1)
-    seeds = {path: 1 / rank for rank, path in first}
+    seeds = {}
+    for rank, path in enumerate(islice(best, _SEEDS), start=1):
+        seeds[path] = 1 / rank
     look = partial(snapshot.links, allowed=allowed)
     count = partial(snapshot.degrees, allowed=allowed)
     reached = neighbours(seeds, inquiry.question.max_hops, look, count)
@@ -94,29 +99,36 @@ def _best_passages(
     else:
         terms = inquiry.question.terms
         ask = LaneAsk("words", None, tuple(terms), terms)
-    hits = snapshot.lanes([ask], inside, inside.chunks)[ask.lane]
-    score = {hit.key: hit.score for hit in hits}
+    hits = snapshot.lanes([ask], inside, inside.chunks)
+    scores = {hit.key: hit.score for hit in hits[ask.lane]}
     chosen = {}
     for path, own in keys.items():
-        chosen[path] = max(own, key=lambda key: score.get(key, 0.0))
+        chosen[path] = max(own, key=lambda key: scores.get(key, 0.0))
     wanted = {}
+    looked_at: list[int] = []
     for each in reached:
-        anchor = folded(each.edge.anchor.rpartition("#")[2])
-        if anchor and each.path == each.edge.target:
+        edge = each.edge
+        anchor = folded(edge.anchor.rpartition("#")[2])
+        if anchor and each.path == edge.target:
             wanted[each.path] = anchor
-    passages = snapshot.passages([key for path in wanted for key in keys[path]])
+            looked_at += keys[each.path]
+    passages = snapshot.passages(looked_at)
     for path, anchor in wanted.items():
-        under = (key for key in keys[path] if anchor in _headings(passages[key]))
-        chosen[path] = next(under, chosen[path])
+        under = [key for key in keys[path] if anchor in _headings(passages[key])]
+        if under:
+            chosen[path] = under[0]
     passages = snapshot.passages(sorted(chosen.values()))
     return {path: passages[key] for path, key in chosen.items()}
 
 
 def _headings(passage: Passage) -> list[str]:
     """Return the headings above a passage, as written and as a web address has them."""
-    names = [folded(name) for name in passage.header_path.split(" > ")]
-    slugs = [_NO_SLUG.sub("", name).replace(" ", "-") for name in names]
-    return names + slugs
+    found = []
+    for heading in passage.header_path.split(" > "):
+        name = folded(heading)
+        slug = _NO_SLUG.sub("", name).replace(" ", "-")
+        found += [name, slug]
+    return found
 
 
 def neighbours(
@@ -131,14 +143,14 @@ def neighbours(
     reached = set(seeds)
     for hop in range(1, hops + 1):
         gains = _gains(frontier, look, count)
-        frontier = {
-            path: gain for path, (gain, _) in gains.items() if path not in reached
-        }
-        reached |= frontier.keys()
+        frontier = {}
         for path, (gain, edge) in gains.items():
+            if path not in reached:
+                frontier[path] = gain
             # After the first hop, a way back to where it came from says nothing.
-            if hop == 1 or path in frontier:
+            if hop == 1 or path not in reached:
                 found[path] = Neighbour(path, gain, hop, edge)
+        reached |= frontier.keys()
     ranked = sorted(found.values(), key=lambda each: (-each.score, each.path))
     return ranked[:_MOST]
 
@@ -148,19 +160,21 @@ def _gains(
 ) -> dict[str, tuple[float, Edge]]:
     """Return what each neighbour of the frontier gets, and the strongest link that brings it."""
     steps = _steps(frontier, look(sorted(frontier)))
-    degree = count(sorted({path for _, path in steps}))
-    passed: dict[str, list[tuple[float, str]]] = {}
+    ends = {path for _, path in steps}
+    degree = count(sorted(ends))
+    passed: ByStart = defaultdict(list)
     for (start, path), (weight, _) in steps.items():
         gain = frontier[start] * _DECAY * weight / sqrt(degree[path])
-        passed.setdefault(start, []).append((-gain, path))
+        passed[start].append((-gain, path))
     gains: dict[str, tuple[float, Edge]] = {}
     best: dict[str, float] = {}
     for start in sorted(passed):
-        for loss, path in sorted(passed[start])[:_PER_DOCUMENT]:
-            total, edge = gains.get(path, (0.0, steps[start, path][1]))
+        for loss, path in nsmallest(_PER_DOCUMENT, passed[start]):
+            _, link = steps[start, path]
+            total, edge = gains.get(path, (0.0, link))
             if -loss > best.get(path, 0.0):
                 best[path] = -loss
-                edge = steps[start, path][1]
+                edge = link
             gains[path] = (total - loss, edge)
     return gains
 
@@ -178,9 +192,9 @@ def _steps(frontier: Mapping[str, float], edges: Sequence[Edge]) -> Steps:
             known = steps.get((start, path), (0.0, edge))
             if start in frontier and weight > known[0]:
                 steps[start, path] = (weight, edge)
-    by_start: dict[str, list[tuple[float, str]]] = {}
+    by_start: ByStart = defaultdict(list)
     for (start, path), (weight, _) in steps.items():
-        by_start.setdefault(start, []).append((-weight, path))
+        by_start[start].append((-weight, path))
     nearest: Steps = {}
     for start, own in by_start.items():
         for _, path in nsmallest(_LOOKED_AT, own):

@@ -86,13 +86,16 @@ class Clock:
 
     def lap(self, name: str, since: float | None = None) -> None:
         """Count the time since the last lap, or since a moment."""
+        if since is None:
+            since = self._last
         now = time.perf_counter()
-        self._spent[name] += now - (self._last if since is None else since)
+        self._spent[name] += now - since
         self._last = now
 
     def milliseconds(self) -> dict[str, float]:
         self.lap("total", self.began)
-        return {name: round(spent * 1000, 3) for name, spent in self._spent.items()}
+        spent = self._spent.items()
+        return {name: round(seconds * 1000, 3) for name, seconds in spent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +147,15 @@ def inquire(
 ) -> Inquiry:
     """Decide which rows and lanes to ask, with which vector and words."""
     allowed = snapshot.allow(question.filter)
-    lanes = lane_weights(question, allowed.known if models.embed else 0.0)
+    known = allowed.known if models.embed else 0.0
+    lanes = lane_weights(question, known)
     clock.lap("filter")
     vector = None
     if models.embed and "meaning" in lanes and allowed.chunks:
         vector = models.embed(question.text)
     clock.lap("embed")
-    coverage = partial(snapshot.coverage, tuple(question.terms), allowed=allowed)
+    terms = tuple(question.terms)
+    coverage = partial(snapshot.coverage, terms, allowed=allowed)
     lookups = Lookups(snapshot.vectors, coverage, models)
     inquiry = Inquiry(snapshot, question, allowed, lanes, vector, lookups)
     if question.settings.query_expansion_enabled or question.synonyms:
@@ -212,7 +217,10 @@ def retrieve(inquiry: Inquiry, clock: Clock) -> tuple[Gathered, Trace, int]:
                 ways = [inquiry.allowed, late]
     for rows in ways:
         while True:
-            scanned += inquiry.snapshot.state.chunks if rows.late else rows.chunks
+            if rows.late:
+                scanned += inquiry.snapshot.state.chunks
+            else:
+                scanned += rows.chunks
             gathered = gather(inquiry, rows, depth)
             clock.lap("lanes")
             trace = run_stages(gathered.fused, question, inquiry.lookups, clock)
@@ -289,11 +297,12 @@ def gather(inquiry: Inquiry, rows: Allowed, depth: int) -> Gathered:
     near = {lane: ranking[:reach] for lane, ranking in rankings.items()}
     trust = trust_in_words(Trust.of(question.weights), near, reach)
     trust = trust_in_code(trust, near, question.text)
-    openings = frozenset((path, cut.get(path, 0)) for path in found)
-    trust = replace(trust, openings=openings)
+    openings = [(path, cut.get(path, 0)) for path in found]
+    trust = replace(trust, openings=frozenset(openings))
     fused = fuse(rankings, lanes, k, trust, reach)
     reached: list[Reached] = []
-    if fused and question.max_hops and ("links" in lanes or question.graph_context):
+    is_wanted = "links" in lanes or question.graph_context
+    if fused and question.max_hops and is_wanted:
         known = [candidate for candidate in fused if within(candidate, reach)]
         reached = linked(inquiry, known, rows)
     if reached and "links" in lanes:
@@ -336,10 +345,12 @@ def _rankings(inquiry: Inquiry, rows: Allowed, depth: int) -> dict[Lane, Ranking
 def _cut_documents(inquiry: Inquiry, paths: Set[str], rows: Allowed) -> dict[str, int]:
     """Return the documents that the filter allows in part, each with its first allowed passage."""
     terms = atoms(inquiry.question.filter)
-    if not paths or not any(isinstance(each, CHUNK_ATOMS) for each in terms):
+    is_by_passage = any(isinstance(each, CHUNK_ATOMS) for each in terms)
+    if not paths or not is_by_passage:
         return {}
     snapshot = inquiry.snapshot
-    all_keys = snapshot.keys(sorted(paths), snapshot.allow(EVERYTHING))
+    everything = snapshot.allow(EVERYTHING)
+    all_keys = snapshot.keys(sorted(paths), everything)
     allowed_keys = snapshot.keys(sorted(paths), rows)
     cut = {}
     for path in paths:

@@ -64,7 +64,9 @@ def boosted(
     """Multiply each candidate's scores by its factor; best first again, ties by path and position."""
     changed = []
     for candidate, factor in zip(candidates, factors, strict=True):
-        changed.append(candidate if factor == 1.0 else candidate.boosted(name, factor))
+        if factor != 1.0:
+            candidate = candidate.boosted(name, factor)
+        changed.append(candidate)
     return best_first(changed)
 
 
@@ -113,10 +115,13 @@ def trust_in_code(trust: Trust, rankings: Mapping[Lane, Ranking], text: str) -> 
     """
     if not trust.adaptive or not rankings.get("code") or not in_sentence(text):
         return trust
-    written = names_in(text)
-    ends = (plain_name(name).rpartition(".")[2] for name in written)
-    names = Names.of([*written, *filter(None, ends)])
-    defining = names.documents(passage for passage, _ in rankings["code"][:REACH])
+    wanted = [*names_in(text)]
+    for name in names_in(text):
+        end = plain_name(name).rpartition(".")[2]
+        if end:
+            wanted.append(end)
+    found = [passage for passage, _ in rankings["code"][:REACH]]
+    defining = Names.of(wanted).documents(found)
     if 0 < defining <= _MANY:
         return trust
     code = trust.lanes.get("code", 1.0) * _POINTS_NOWHERE
@@ -135,12 +140,17 @@ def named(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
     if in_sentence(question.text):
         reach = question.weights.candidate_depth
         near = [each.passage for each in candidates if within(each, reach)]
-    shares = [(names, 1 / max(names.documents(near), 1)) for names in wanted]
+    shares = []
+    for names in wanted:
+        shares.append(1 / max(names.documents(near), 1))
     more = question.weights.named_boost - 1
     factors = []
     for candidate in candidates:
-        own = [share for names, share in shares if names.fit(candidate.passage)]
-        factors.append(1 + more * max(own, default=0.0))
+        most = 0.0
+        for names, share in zip(wanted, shares, strict=True):
+            if share > most and names.fit(candidate.passage):
+                most = share
+        factors.append(1 + more * most)
     return boosted(candidates, "named", factors)
 
 
@@ -227,15 +237,24 @@ def archive_factor(
     settings: ArchiveSettings, weights: Weights
 ) -> Callable[[str], float]:
     """Return the function from a path to its factor: the smallest one that applies."""
-    globs = settings.globs
-    folders = Archived(tuple(glob for glob in globs if glob.endswith("/")))
-    files = Archived(tuple(glob for glob in globs if not glob.endswith("/")))
+    of_folders = []
+    of_files = []
+    for glob in settings.globs:
+        if glob.endswith("/"):
+            of_folders.append(glob)
+        else:
+            of_files.append(glob)
+    folders = Archived(tuple(of_folders))
+    files = Archived(tuple(of_files))
 
     def factor(path: str) -> float:
         facts = Facts(path)
-        in_folder = weights.archive_folder_penalty if folders.matches(facts) else 1.0
-        as_file = weights.archive_file_penalty if files.matches(facts) else 1.0
-        return min(in_folder, as_file)
+        penalty = 1.0
+        if folders.matches(facts):
+            penalty = min(penalty, weights.archive_folder_penalty)
+        if files.matches(facts):
+            penalty = min(penalty, weights.archive_file_penalty)
+        return penalty
 
     return factor
 
@@ -277,11 +296,13 @@ def calibrate(
         own.append(grounds)
         is_near = within(candidate, question.weights.candidate_depth)
         near.append(grounds if is_near else 0.0)
-    lifted = list(accumulate(reversed(near), max))[::-1]
+    lifted = list(accumulate(reversed(near), max))
+    lifted.reverse()
     scored: list[Candidate] = []
     most = 1.0
     for candidate, grounds, below in zip(candidates, own, lifted, strict=True):
         share = min(candidate.score, 1.0)
-        most = min(max(grounds, below) * (1 + share) / 2, most)
+        score = max(grounds, below) * (1 + share) / 2
+        most = min(score, most)
         scored.append(candidate.scored(most))
     return scored

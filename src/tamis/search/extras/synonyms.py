@@ -91,15 +91,18 @@ class WordNet:
 def _sense(data: mmap.mmap, offset: int) -> tuple[str, ...]:
     """`offset lex_filenum ss_type w_cnt word lex_id [word lex_id...] ...`, w_cnt in base 16."""
     end = data.find(b"\n", offset)
-    line = data[offset : end if end >= 0 else len(data)]
-    fields = line.decode("utf-8").split()
+    if end < 0:
+        end = len(data)
+    fields = data[offset:end].decode("utf-8").split()
     count = int(fields[3], 16)
     listed = fields[4 : 4 + 2 * count : 2]
     if fields[0] != f"{offset:08}" or len(listed) != count:
         raise ValueError(offset)
-    # `dead(p)` has a marker.
-    plain = (word.partition("(")[0].replace("_", " ").lower() for word in listed)
-    return tuple(plain)
+    found = []
+    for word in listed:
+        plain = word.partition("(")[0]  # `dead(p)` has a marker
+        found.append(plain.replace("_", " ").lower())
+    return tuple(found)
 
 
 def bisected(pages: mmap.mmap | bytes, word: bytes) -> bytes | None:
@@ -131,25 +134,28 @@ class Synonyms:
     @classmethod
     def of(cls, chosen: str, root: Path) -> "Synonyms":
         """Open what `search.synonyms` names: the table of software terms, WordNet too, or a file."""
-        if chosen not in ("software", "wordnet"):
-            return cls(grouped(_read(root / Path(chosen).expanduser())))
-        return cls(grouped(software()), WordNet() if chosen == "wordnet" else None)
+        if chosen == "software":
+            return cls(grouped(software()))
+        if chosen == "wordnet":
+            return cls(grouped(software()), WordNet())
+        own = root / Path(chosen).expanduser()
+        return cls(grouped(_read(own)))
 
     def words(self, text: str) -> tuple[str, ...]:
         """Return the synonyms of the words of a text, in their order, each once."""
         asked = words(text)
+        synonyms: list[str] = []
+        for at in range(len(asked)):
+            for length in range(_LONGEST, 0, -1):
+                phrase = tuple(asked[at : at + length])
+                synonyms += self.groups.get(phrase, ())[:_MOST_OF_GROUPS]
+        synonyms += self._of_dictionary(text)
         found: dict[Phrase, str] = {}
-        for synonym in (*self._of_groups(asked), *self._of_dictionary(text)):
+        for synonym in synonyms:
             stems = simple(synonym)
             if stems and not set(stems) <= set(asked):
                 found.setdefault(stems, synonym)
         return tuple(found.values())
-
-    def _of_groups(self, asked: list[str]) -> Iterator[str]:
-        for at in range(len(asked)):
-            for length in range(_LONGEST, 0, -1):
-                synonyms = self.groups.get(tuple(asked[at : at + length]), ())
-                yield from synonyms[:_MOST_OF_GROUPS]
 
     def _of_dictionary(self, text: str) -> Iterator[str]:
         """Yield the first words of each word's first senses, as the first design has it."""
