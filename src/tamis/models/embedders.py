@@ -50,7 +50,7 @@ def load_embedder(name: str, threads: int = 0) -> Embedder | None:
     """Load the embedder of that name; None for `none`. Only its own libraries are imported."""
     if name == NO_MODEL:
         return None
-    if name == QUICK_MODEL:
+    if name == "hashing":
         from tamis.models.hashing import HashingEmbedder
 
         return HashingEmbedder()
