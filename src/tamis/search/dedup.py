@@ -158,7 +158,8 @@ def near_texts(texts: Sequence[str], threshold: float) -> list[int]:
     kept: dict[int, None] = {}
     best = list(range(len(texts)))
     for start in range(0, len(texts), _BLOCK):
-        block = range(start, min(start + _BLOCK, len(texts)))
+        end = min(start + _BLOCK, len(texts))
+        block = range(start, end)
         possible = fields.possible(block, [*kept, *block], threshold)
         for at, others in zip(block, possible, strict=True):
             for other, alone in others:
@@ -215,21 +216,23 @@ class _Fields:
     @classmethod
     def of(cls, texts: Sequence[str]) -> Self:
         plain = [_plain(text).ljust(3, "\0") for text in texts]
-        lengths = np.array([len(text) for text in plain], np.int64)
+        lengths = np.array(list(map(len, plain)), np.int64)
         ends = lengths.cumsum()
         codes = _codes("".join(plain))
         first, second, third = _MIX
         mixed = codes[:-2] * first
         mixed += codes[1:-1] * second
         mixed += codes[2:] * third
-        places = np.repeat(np.arange(len(plain)) << _BITS, lengths)
+        starts = np.arange(len(plain)) << _BITS
+        places = np.repeat(starts, lengths)
         places[:-2] += mixed >> np.uint32(32 - _BITS)
         # At the last two characters no run begins: the text's first one counts there again.
         for last in (1, 2):
             places[ends - last] = places[ends - lengths]
         bits = np.zeros(len(plain) << _BITS, np.uint8)
         bits[places] = 1
-        rows = np.packbits(bits).view(np.uint64).reshape(len(plain), -1)
+        packed = np.packbits(bits).view(np.uint64)
+        rows = packed.reshape(len(plain), -1)
         return cls(np.ascontiguousarray(rows.T), lengths - 2)
 
     def possible(
@@ -240,7 +243,8 @@ class _Fields:
         For each of these bits there is a run that one of the two has alone, and they have at most as many
         in common as the shorter one has, repeated or not.
         """
-        alone = np.zeros((len(some), len(others)), np.uint16)  # 2,048 at most
+        shape = (len(some), len(others))
+        alone = np.zeros(shape, np.uint16)  # 2,048 at most
         for own, other in zip(
             self.columns[:, some], self.columns[:, others], strict=True
         ):

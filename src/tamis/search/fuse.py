@@ -104,7 +104,8 @@ def fuse(
     passages: dict[Position, Passage] = {}
     found: defaultdict[Position, list[tuple[float, Evidence]]] = defaultdict(list)
     for lane, ranking in rankings.items():
-        trusts = trust.of_hits(lane, [score for _, score in ranking])
+        scores = [score for _, score in ranking]
+        trusts = trust.of_hits(lane, scores)
         for at, (passage, score) in enumerate(ranking):
             position = passage.position
             passages[position] = passage

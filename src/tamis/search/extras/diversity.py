@@ -48,7 +48,8 @@ def nearest_kept(vectors: Vector, threshold: float) -> list[int]:
         products = of_kept[: len(kept)] @ rough[at]
         for place in np.flatnonzero(products >= threshold - _ROUGH).tolist():
             other = kept[place]
-            cosine = _cosines(units[other : other + 1], units[at])[0]
+            alone = units[other : other + 1]
+            cosine = _cosines(alone, units[at])[0]
             if cosine >= threshold - _ROUNDING:
                 best[at] = other
                 break
@@ -95,24 +96,31 @@ def mmr_order(scores: Sequence[float], vectors: Vector, weight: float) -> list[i
     if len(scores):
         lowest = relevance.min()
         spread = relevance.max() - lowest
-        relevance = (relevance - lowest) / spread if spread else np.ones(len(scores))
+        if spread:
+            relevance = (relevance - lowest) / spread
+        else:
+            relevance = np.ones(len(scores))
     left = np.flatnonzero(units.any(axis=1))
     nearest = np.zeros(len(units))
     order = []
     while len(left):
-        gains = weight * relevance[left] - (1 - weight) * nearest[left]
+        repeated = (1 - weight) * nearest[left]
+        gains = weight * relevance[left] - repeated
         chosen = int(left[np.argmax(gains)])  # the first of the largest
         order.append(chosen)
         left = left[left != chosen]
-        nearest[left] = np.maximum(nearest[left], _cosines(units[left], units[chosen]))
-    return order + sorted(set(range(len(units))) - set(order))
+        cosines = _cosines(units[left], units[chosen])
+        nearest[left] = np.maximum(nearest[left], cosines)
+    without = set(range(len(units))).difference(order)
+    return order + sorted(without)
 
 
 def _units(vectors: Vector) -> Units:
     """Return the same directions with length 1; a vector without one stays 0."""
     wide = vectors.astype(np.float64)
     lengths = np.sqrt((wide * wide).sum(axis=1))
-    found: Units = wide / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]
+    divisors = np.where(lengths > 0, lengths, 1.0)
+    found: Units = wide / divisors[:, np.newaxis]
     return found
 
 

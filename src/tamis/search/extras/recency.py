@@ -44,4 +44,5 @@ def code_tier(days: float) -> float:
         return 1.5
     if days < 7:
         return 1.2
-    return max(0.5, math.exp(-max(0.0, days - 30) / 365))
+    late = max(0.0, days - 30)
+    return max(0.5, math.exp(-late / 365))
