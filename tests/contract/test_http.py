@@ -718,7 +718,7 @@ def test_events_tell_of_a_new_generation(tmp_path):
     before = site.get("/status")["now"][0]["generation"]
     write_files(tmp_path / "r", {"new.md": "grass is new"})
     until(lambda: site.get("/search", q="grass")["index"]["generation"] > before)
-    site.api.end()
+    site.api.ending.set()
     listener.join(30)
     assert not listener.is_alive(), "a stream ends when the server does"
     site.close()

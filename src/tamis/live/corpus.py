@@ -293,18 +293,15 @@ class LiveCorpus:
         """Read the settings again. Those that cannot be read stay as they were."""
         if self._reload is None:
             return
-        wrong = None
+        message = ""
         try:
             settings = _without_waiting(self._reload())
             if settings != self.corpus.settings:
                 self.corpus.configure(settings)
         except TamisError as fault:
-            wrong = fault
-        message = ""
-        if wrong is not None:
-            message = wrong.message
+            message = fault.message
             if message != self._misread:
-                self._tell(wrong)
+                self._tell(fault)
         self._misread = message
 
     def _look(self) -> bool:

@@ -280,10 +280,10 @@ class Roots:
             found.append(now)
         return tuple(found)
 
-    def documents(self, root: str | None = None) -> list[tuple[str, str]]:
+    def documents(self) -> list[tuple[str, str]]:
         """Return root and path of every indexed document, in order."""
         found = []
-        for name, live in self._chosen(root).items():
+        for name, live in self._live.items():
             found += [(name, path) for path in _paths(live.corpus)]
         return found
 

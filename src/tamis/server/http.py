@@ -110,7 +110,7 @@ class Api:
         self.state = state
         self.token = token
         self.operations = operations_for(state.names)
-        self._ending = Event()
+        self.ending = Event()  # ends the streams of events
         self._streams = 0
         self._replies: dict[str, Callable[[Given, str | None], Reply]] = {
             "search": self._search,
@@ -125,10 +125,6 @@ class Api:
             "health": lambda _, __: ({"status": "ok"}, ""),
             "openapi": lambda _, __: (openapi(self.operations, token is not None), ""),
         }
-
-    def end(self) -> None:
-        """End the streams of events."""
-        self._ending.set()
 
     def warm(self) -> None:
         """Open the roots before the first question, so that their files are watched."""
@@ -351,7 +347,7 @@ class Api:
         try:
             last: Any = None
             silent = 0.0
-            while not self._ending.is_set():
+            while not self.ending.is_set():
                 now = await run_in_threadpool(self.state.roots.now)
                 silent += _LOOK
                 if now != last:
@@ -362,7 +358,7 @@ class Api:
                     yield b": still here\n\n"
                     silent = 0.0
                 last = now
-                await run_in_threadpool(self._ending.wait, _LOOK)
+                await run_in_threadpool(self.ending.wait, _LOOK)
         finally:
             self._streams -= 1
 

@@ -104,7 +104,9 @@ def serve_pages(
 
     _run(
         state,
-        lambda: listen(whole, address, "/", "--port P", ready=ready, ending=api.end),
+        lambda: listen(
+            whole, address, "/", "--port P", ready=ready, ending=api.ending.set
+        ),
     )
 
 

@@ -220,6 +220,7 @@ class Exam:
 
 
 Look = Callable[[Exam], Iterator[Finding]]
+Checks = Sequence[tuple[str, Look, str]]  # names, and what a sound index is said to be
 
 
 def _sample(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -268,7 +269,12 @@ def _inside(exam: Exam) -> list[Finding]:
     return found
 
 
-def _run(exam: Exam, name: str, look: Look, sound: str) -> list[Finding]:
+def _run(
+    exam: Exam,
+    name: str,
+    look: Look,
+    sound: str,
+) -> list[Finding]:
     """Run a check; later checks leave out the documents that are written again because of it."""
     try:
         with _any_content(exam.directory):
@@ -451,8 +457,9 @@ def _any_content(directory: Path) -> Iterator[None]:
 def _database(directory: Path, error: TamisError) -> Finding:
     """Report why index.db cannot be checked."""
     if isinstance(error, IndexMissing):
+        refresh = Repair("refresh")
         what = "there is no index.db"
-        return Finding("database", "warning", what, error.hint, Repair("refresh"))
+        return Finding("database", "warning", what, error.hint, refresh)
     is_older = (
         isinstance(error, IndexMismatch)
         and database.format_of(directory) < database.SCHEMA_VERSION
@@ -488,8 +495,12 @@ def _misfit(exam: Exam, segment: Opened, documents: list[Placed]) -> str:
     """Describe arrays that are not what index.db says though every byte is as written, or return ""."""
     record = segment.record
     table, stored = segment.arrays["rows"], segment.arrays["vectors"]
-    lengths = {len(array) for array in (*table.values(), *stored.values())}
-    widths = {stored["full"].shape[1], stored["codes"].shape[1], record.dimension}
+    lengths = set(map(len, (*table.values(), *stored.values())))
+    widths = {
+        stored["full"].shape[1],
+        stored["codes"].shape[1],
+        record.dimension,
+    }
     if lengths != {record.rows} or len(widths) > 1:
         return f"its files do not fit its {record.rows} rows"
     if record.dimension not in (0, exam.facts.get("dimension", 0)):
@@ -499,12 +510,15 @@ def _misfit(exam: Exam, segment: Opened, documents: list[Placed]) -> str:
     if not np.array_equal(places, np.flatnonzero(living)):
         return "its documents are not in their places"
     rows = []
-    for place, key, kind, language in exam.connection.execute(_PASSAGES, [record.id]):
+    passages = exam.connection.execute(_PASSAGES, [record.id])
+    for place, key, kind, language in passages:
         rows.append((place, key, *row_codes(kind, language)))
     names = ("document", "chunk", "type", "language")
-    found = np.stack([table[name].astype(np.int64) for name in names], axis=1)
+    columns = [table[name].astype(np.int64) for name in names]
+    found = np.stack(columns, axis=1)
     expected = np.array(rows, np.int64).reshape(-1, len(names))
-    if not np.array_equal(found[living[table["document"]]], expected):
+    is_living = living[table["document"]]
+    if not np.array_equal(found[is_living], expected):
         return "its rows are not the passages of its documents"
     return ""
 
@@ -524,8 +538,13 @@ def orphans(exam: Exam) -> Iterator[Finding]:
     # The order matters. Files are listed first. If nobody writes after that, their writer has
     # committed them, and the segments that are listed then include them, or has left them for ever.
     directory = exam.directory
-    listed = [each for each in directory.glob("*") if _LEFTOVER.fullmatch(each.name)]
-    listed += [each for each in directory.glob("segments/*") if is_ours(each)]
+    listed = []
+    for path in directory.glob("*"):
+        if _LEFTOVER.fullmatch(path.name):
+            listed.append(path)
+    for path in directory.glob("segments/*"):
+        if is_ours(path):
+            listed.append(path)
     if not listed or holder(directory):
         return
     folders = database.folders(directory)
@@ -574,7 +593,8 @@ def texts(exam: Exam) -> Iterator[Finding]:
         keys = list(some)
         what = "d.id, d.sum FROM documents d"
         stored = dict(database.select(exam.connection, what, "d.id", keys))
-        for key, own in database.sums(exam.connection, keys).items():
+        found = database.sums(exam.connection, keys)
+        for key, own in found.items():
             if own != stored[key]:
                 wrong.add(some[key].path)
     yield from rewriting(wrong, "with texts that are not as they were stored")
@@ -632,7 +652,8 @@ def links(exam: Exam) -> Iterator[Finding]:
     for some in exam.portions(exam.current(), exam.most(_LINKS)):
         records = stored.documents_at([document.path for document in some.values()])
         for record in records:
-            if set(stored.names([record])) != names_of(record.path, record.aliases):
+            names = names_of(record.path, record.aliases)
+            if set(stored.names([record])) != names:
                 wrong.add(record.path)
         for record, link, name in stored.links_from(records):
             passages = some[record.id].chunks
@@ -719,13 +740,15 @@ def model(exam: Exam) -> Iterator[Finding]:
         return
     wrong: set[str] = set()
     held: set[int] = set()
-    for segment, rows in exam.rows(exam.undamaged, _FEW_FULL if exam.full else _FEW):
+    most = _FEW_FULL if exam.full else _FEW
+    for segment, rows in exam.rows(exam.undamaged, most):
         if not segment.record.dimension:
             continue
         written = _written(exam, segment, rows)
         texts = [embedding_text(document.title, chunk) for document, chunk in written]
         made = embedder.embed_passages(texts)
-        cosines = (made * segment.arrays["vectors"]["full"][rows]).sum(axis=1)
+        stored = segment.arrays["vectors"]["full"][rows]
+        cosines = (made * stored).sum(axis=1)
         for (document, _), cosine in zip(written, cosines, strict=True):
             if not cosine >= _SAME_COSINE:
                 wrong.add(document.path)
@@ -737,13 +760,13 @@ def model(exam: Exam) -> Iterator[Finding]:
         yield _note(f"{name} is the model that made the vectors")
 
 
-AROUND: Final[Sequence[tuple[str, Look, str]]] = (
+AROUND: Final[Checks] = (
     ("settings", settings, "the settings can be read"),
     ("folder", folder, "the folder of the index is as it should be"),
     ("disk", disk, "there is room for the index to be written once more"),
     ("lock", lock, "nobody is writing"),
 )
-INSIDE: Final[Sequence[tuple[str, Look, str]]] = (
+INSIDE: Final[Checks] = (
     ("segments", segments, "segments hold the rows of their documents, as written"),
     ("orphans", orphans, "nothing belongs to what is gone"),
     ("texts", texts, "texts are as they were stored"),

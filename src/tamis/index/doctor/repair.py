@@ -60,7 +60,8 @@ def repaired(
     except TamisError as error:
         faults.append(Finding("repair", "fault", error.message, error.hint))
     after = examine()
-    return replace(after, repaired=tuple(done), findings=(*after.findings, *faults))
+    findings = (*after.findings, *faults)
+    return replace(after, repaired=tuple(done), findings=findings)
 
 
 def _repair(
@@ -128,7 +129,9 @@ def _take_out(directory: Path, repairs: Sequence[Repair]) -> str:
             records = database.segments(connection)
             for record in records:
                 dead = dead_documents(record)
-                dead[[each.place for each in lost if each.segment == record.id]] = True
+                for each in lost:
+                    if each.segment == record.id:
+                        dead[each.place] = True
                 database.set_dead(connection, record.id, pack_dead(dead))
             facts = {"generation": database.generation(connection) + 1}
             if lost:

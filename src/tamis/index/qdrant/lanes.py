@@ -68,7 +68,10 @@ def search(
     while waiting:
         requests = []
         for ask in waiting:
-            requests.append(_request(ask, allowed.rows, limit, exact=exact))
+            query = _weights(ask) if ask.vector is None else ask.vector
+            along = (ask.lane,) if exact else ()
+            native = allowed.rows.native
+            requests.append(Ask(ask.lane, query, native, limit, PASSAGE, along))
         for term in new:
             requests.append(counting(allowed.rows, term))
         answers = points.nearest(requests)
@@ -86,25 +89,6 @@ def search(
         waiting = unclear
         limit = min(4 * limit, allowed.chunks)
     return found
-
-
-def _request(
-    ask: LaneAsk,
-    rows: Rows,
-    limit: int,
-    *,
-    exact: bool,
-) -> Ask:
-    query = _weights(ask) if ask.vector is None else ask.vector
-    along = (ask.lane,) if exact else ()
-    return Ask(
-        ask.lane,
-        query,
-        rows.native,
-        limit,
-        PASSAGE,
-        along,
-    )
 
 
 def _weights(ask: LaneAsk) -> Sparse:
