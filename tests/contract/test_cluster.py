@@ -35,7 +35,7 @@ from tamis.index.qdrant import client
 from tamis.index.qdrant import points as p
 from tamis.index.qdrant.reader import QdrantIndex
 from tamis.index.qdrant.writer import FREE, STALE, Sightings
-from tamis.live.browse import Wanted
+from tamis.live.browse import Wanted, excerpt
 from tamis.live.corpus import LiveCorpus
 from tamis.live.folders import served
 from tamis.live.roots import Roots
@@ -345,8 +345,9 @@ def test_an_agent_asks_a_server(server, tmp_path):
             "src/app.py",
         }
         assert page.freshness.complete
-        _, excerpt, _ = roots.passage(Wanted(chunk_id="docs/queue.md#1"), None, 2_000)
-        assert "Jobs are tried again." in excerpt.content
+        wanted = Wanted(chunk_id="docs/queue.md#1")
+        _, passage = roots.first(None, lambda corpus: excerpt(corpus, wanted, 2_000))
+        assert "Jobs are tried again." in passage.content
         assert [path for _, path in roots.documents()] == sorted(FILES)
         assert roots.values("tag") == ["api"]
         (status,), _ = roots.status(None)

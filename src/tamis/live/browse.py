@@ -139,11 +139,11 @@ def document_text(corpus: Corpus, path: str) -> str:
     return text
 
 
-def passages_of(snapshot: IndexSnapshot, path: str) -> dict[int, Passage]:
-    """Return the passages of a document by their number, in order."""
+def passages_of(snapshot: IndexSnapshot, path: str) -> list[Passage]:
+    """Return the passages of a document, in order."""
     keys = snapshot.keys([path], snapshot.allow(EVERYTHING)).get(path, ())
     found = snapshot.passages(keys)
-    return {found[key].ordinal: found[key] for key in keys}
+    return [found[key] for key in keys]
 
 
 def _chunk(
@@ -162,43 +162,29 @@ def _chunk(
     found: Passage | Parent | None = None
     digits = number.removeprefix("parent-")
     if digits.isascii() and digits.isdigit() and len(digits) < 10:
-        key = int(digits)
+        place = (path, int(digits))
         if digits == number:
-            found = passages.get(key)
+            here = (each for each in passages if each.ordinal == place[1])
+            found = next(here, None)
         else:
-            found = snapshot.parents([(path, key)]).get((path, key))
+            found = snapshot.parents([place]).get(place)
     if found is None:
         hint = "its document has changed: search again, or give path and lines"
         raise NotIndexed(f"there is no passage {chunk_id}", hint=hint)
     if not neighbours:
         return _stored(path, found, most)
-    first, last = _with_neighbours(found, passages.values(), neighbours)
+    start = found.start_line
+    end = found.end_line
+    starts = sorted(each.start_line for each in passages if each.start_line < start)
+    ends = sorted(each.end_line for each in passages if each.end_line > end)
+    first = min(starts[-neighbours:], default=start)
+    last = max(ends[:neighbours], default=end)
     made = _lines(corpus, path, first, last, most, passages)
     hints = made.hints
     first_line = found.content.strip().partition("\n")[0].strip()
     if first_line not in made.content and made.next_line is None:
         hints = (*hints, _MOVED)
     return replace(made, header_path=found.header_path, hints=hints)
-
-
-def _with_neighbours(
-    found: Passage | Parent,
-    passages: Iterable[Passage],
-    neighbours: int,
-) -> tuple[int, int]:
-    """Return the first and the last line of a passage and its neighbours."""
-    starts = [found.start_line]
-    ends = [found.end_line]
-    for each in passages:
-        if each.start_line < found.start_line:
-            starts.append(each.start_line)
-        if each.end_line > found.end_line:
-            ends.append(each.end_line)
-    starts.sort()
-    ends.sort()
-    first = starts[-1 - neighbours :][0]
-    last = ends[: neighbours + 1][-1]
-    return first, last
 
 
 def _stored(path: str, found: Passage | Parent, most: int) -> Excerpt:
@@ -220,11 +206,11 @@ def _lines(
     first: int,
     last: int | None,
     most: int,
-    passages: Mapping[int, Passage],
+    passages: Sequence[Passage],
 ) -> Excerpt:
     """Return lines of a document; of a notebook its cells, since its own lines are JSON."""
     if path.endswith(".ipynb"):
-        return _cells(path, list(passages.values()), first, last, most)
+        return _cells(path, passages, first, last, most)
     lines = document_text(corpus, path).removesuffix("\n").split("\n")
     if first > len(lines):
         hint = f"give a start_line from 1 to {len(lines)}"
@@ -232,7 +218,7 @@ def _lines(
     text, count, hints = _cut(lines[first - 1 : last], most)
     following = first + count
     header = ""
-    for passage in passages.values():
+    for passage in passages:
         if passage.start_line <= first <= passage.end_line:
             header = passage.header_path
             break
@@ -287,8 +273,7 @@ class Facets:
 
     documents: int
     chunks: int
-    # By facet, then by value; the most frequent first.
-    counts: dict[str, dict[str, int]]
+    counts: Mapping[str, Mapping[str, int]]  # by facet, then by value
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON has them."""
@@ -313,19 +298,19 @@ class Listed(Plain):
     is_archived: bool
 
 
-def filter_for(corpus: Corpus, request: SearchRequest) -> Filter:
+def _filter(corpus: Corpus, request: SearchRequest) -> Filter:
     """Return the filter of a request; the words of its query do not matter here."""
     typed = parse_query(request.query, corpus.names)[1]
     return filter_of(request, typed, corpus.names, corpus.settings)
 
 
-def facets(corpus: Corpus, filter: Filter) -> Facets:
+def facets(corpus: Corpus, request: SearchRequest) -> Facets:
     """Count documents by tag, type, language, folder, workspace, year, author and category.
 
     Folders are those just below the deepest one that all documents share.
     """
     with corpus.snapshot() as snapshot:
-        allowed = snapshot.allow(filter)
+        allowed = snapshot.allow(_filter(corpus, request))
         types, languages = snapshot.kinds(allowed)
         found = list(snapshot.facts_of(allowed))
     counts: dict[str, Counter[str]] = {
@@ -345,45 +330,42 @@ def facets(corpus: Corpus, filter: Filter) -> Facets:
         inside = sum(workspace.matches(facts) for facts in found)
         if inside:
             counts["workspaces"][name] = inside
-    return _facets(allowed.documents, allowed.chunks, counts)
+    return Facets(allowed.documents, allowed.chunks, counts)
 
 
-def added(each: Sequence[Facets]) -> Facets:
-    """Add up the facets of several roots."""
+def added(each: Iterable[Facets]) -> Facets:
+    """Add up the facets of some roots; the most frequent value of each comes first."""
+    documents = 0
+    chunks = 0
     counts: dict[str, Counter[str]] = {}
     for one in each:
+        documents += one.documents
+        chunks += one.chunks
         for name, values in one.counts.items():
             counts.setdefault(name, Counter()).update(values)
-    documents = sum(one.documents for one in each)
-    return _facets(documents, sum(one.chunks for one in each), counts)
-
-
-def _facets(documents: int, chunks: int, counts: dict[str, Counter[str]]) -> Facets:
     ranked = {}
-    for name, values in counts.items():
+    for name, total in counts.items():
         # Of equally frequent values, the first in the alphabet comes first.
-        ranked[name] = dict(Counter(dict(sorted(values.items()))).most_common())
+        ranked[name] = dict(Counter(dict(sorted(total.items()))).most_common())
     return Facets(documents, chunks, ranked)
 
 
 def _folders(paths: Sequence[str]) -> Counter[str]:
-    folders = [path.rpartition("/")[0] for path in paths]
-    shared = ""
-    if folders and all(folders):
-        shared = os.path.commonpath(folders)
-    prefix = f"{shared}/" if shared else ""
+    folders = [os.path.dirname(path) for path in paths]
+    shared = os.path.commonpath(folders or [""])
     counts: Counter[str] = Counter()
     for folder in folders:
-        if len(folder) > len(shared):
-            name = folder[len(prefix) :].partition("/")[0]
-            counts[prefix + name] += 1
+        below = folder.removeprefix(shared).lstrip("/")
+        if below:
+            counts[os.path.join(shared, below.partition("/")[0])] += 1
     return counts
 
 
-def listed(corpus: Corpus, filter: Filter) -> list[Listed]:
-    """Return the documents that a filter lets through, by path."""
+def listed(corpus: Corpus, request: SearchRequest) -> list[Listed]:
+    """Return the documents that the filters of a request let through, by path."""
     with corpus.snapshot() as snapshot:
-        found = list(snapshot.facts_of(snapshot.allow(filter)))
+        allowed = snapshot.allow(_filter(corpus, request))
+        found = list(snapshot.facts_of(allowed))
     found.sort(key=lambda facts: facts.path)
     documents = []
     for facts in found:
@@ -458,16 +440,19 @@ class Reading(Plain):
         return extension(self.path) in MARKDOWN
 
 
-def reading(corpus: Corpus, name: str, filter: Filter) -> tuple[Reading, Directory]:
+def reading(
+    corpus: Corpus, name: str, request: SearchRequest
+) -> tuple[Reading, Directory]:
     """Return a document as it is now, and the directory that its links lead to.
 
-    Links are those among the documents that the filter lets through.
+    Links are those among the documents that the filters of the request let through.
     """
+    narrowing = _filter(corpus, request)
     with corpus.snapshot() as snapshot:
         path = find_document(corpus, snapshot, name)
         facts = next(snapshot.facts_of(snapshot.allow(DocumentIs(path))), Facts(path))
-        passages = tuple(passages_of(snapshot, path).values())
-        edges = snapshot.links([path], snapshot.allow(filter | DocumentIs(path)))
+        passages = passages_of(snapshot, path)
+        edges = snapshot.links([path], snapshot.allow(narrowing | DocumentIs(path)))
         # The best target of a link among these is the best of all.
         aliases = snapshot.aliases(sorted({edge.target for edge in edges}))
     title, text, description, start = path, "", "", 0
@@ -573,11 +558,12 @@ class Graph(Plain):
     left_out: int  # documents as near that are not shown: there were too many
 
 
-def graph(corpus: Corpus, name: str, hops: int, filter: Filter) -> Graph:
-    """Return the documents that links lead to or from, among those that the filter lets through."""
+def graph(corpus: Corpus, name: str, hops: int, request: SearchRequest) -> Graph:
+    """Return the documents that links lead to or from, among those that the filters let through."""
+    narrowing = _filter(corpus, request)
     with corpus.snapshot() as snapshot:
         around = find_document(corpus, snapshot, name)
-        allowed = snapshot.allow(filter | DocumentIs(around))
+        allowed = snapshot.allow(narrowing | DocumentIs(around))
         reached = {around: 0}
         front = [around]
         left_out = 0

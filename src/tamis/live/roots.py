@@ -11,22 +11,7 @@ from typing import Final, TypeVar
 
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, IndexMissing, NotIndexed, TamisError, UsageError
-from tamis.live.browse import (
-    Excerpt,
-    Facets,
-    Graph,
-    Listed,
-    Reading,
-    Wanted,
-    added,
-    document_text,
-    excerpt,
-    facets,
-    filter_for,
-    graph,
-    listed,
-    reading,
-)
+from tamis.live.browse import document_text
 from tamis.live.corpus import Freshness, LiveCorpus, Watch
 from tamis.live.folders import Folder
 from tamis.live.watcher import Said
@@ -36,7 +21,6 @@ from tamis.query.language import parse_query
 from tamis.request import LARGEST_LIMIT, SearchRequest
 from tamis.response import hints_of_all
 from tamis.text.languages import CHUNK_TYPES, LANGUAGES
-from tamis.text.linking import Directory
 
 Answer = TypeVar("Answer")
 
@@ -153,7 +137,7 @@ class Roots:
         explained = request.explain or request.why_not is not None
         most = min(end + (not explained), LARGEST_LIMIT)
         asked = replace(request, limit=most)
-        found = _from_each(chosen, lambda corpus: corpus.answer(asked))
+        found = self.each(root, request.workspace, lambda corpus: corpus.answer(asked))
         merged = merge(found)
         total = len(merged)
         if explained:
@@ -172,20 +156,6 @@ class Roots:
             found=found,
         )
 
-    def passage(
-        self,
-        wanted: Wanted,
-        root: str | None,
-        most: int,
-        watch: Watch | None = None,
-    ) -> tuple[str, Excerpt, Freshness]:
-        """Return a passage from the first root that has it."""
-        freshness = self._bring_up_to_date(self._chosen(root), watch)
-        name, found = self._first(
-            root, lambda corpus: excerpt(corpus, wanted, most), hint=freshness.note
-        )
-        return name, found, freshness
-
     def status(
         self,
         root: str | None,
@@ -199,10 +169,14 @@ class Roots:
             found.append(_status(name, live.corpus, freshness))
         return found, freshness
 
-    def fresh(self, root: str | None) -> tuple[Freshness, tuple[int, ...]]:
+    def fresh(
+        self,
+        root: str | None,
+        watch: Watch | None = None,
+    ) -> tuple[Freshness, tuple[int, ...]]:
         """Return how fresh an answer would be, and the generations that would give it."""
         chosen = self._chosen(root)
-        freshness = self._bring_up_to_date(chosen)
+        freshness = self._bring_up_to_date(chosen, watch)
         states = [live.corpus.state() for live in chosen.values()]
         return freshness, tuple(state.generation for state in states)
 
@@ -214,50 +188,44 @@ class Roots:
         except BadFilter:  # another root may know the name
             return query
 
-    def facets(self, request: SearchRequest, root: str | None) -> Facets:
-        """Count the documents that a filter lets through, in all roots together."""
-        chosen = self._chosen(root, request.workspace)
-
-        def count(corpus: Corpus) -> Facets:
-            return facets(corpus, filter_for(corpus, request))
-
-        return added(list(_from_each(chosen, count).values()))
-
-    def listed(
+    def first(
         self,
-        request: SearchRequest,
         root: str | None,
-    ) -> list[tuple[str, Listed]]:
-        """Return the documents that a filter lets through, each with its root."""
-        chosen = self._chosen(root, request.workspace)
-        found = _from_each(
-            chosen, lambda corpus: listed(corpus, filter_for(corpus, request))
-        )
-        return [(name, each) for name, own in found.items() for each in own]
+        ask: Callable[[Corpus], Answer],
+        hint: str = "",
+    ) -> tuple[str, Answer]:
+        """Return the answer of the first root that has one, with the root's name."""
+        fault = None
+        for name, live in self._chosen(root).items():
+            try:
+                return name, ask(live.corpus)
+            except IndexMissing:
+                wait = hint or "ask again in some seconds"
+                fault = fault or UsageError("nothing is indexed yet", hint=wait)
+            except UsageError as error:
+                fault = fault or error
+        raise fault or UsageError("there is no root", hint="start the server with one")
 
-    def reading(
+    def each(
         self,
-        path: str,
-        request: SearchRequest,
         root: str | None,
-    ) -> tuple[str, tuple[Reading, Directory]]:
-        """Return a document from the first root that has it, and the directory of its links."""
-        return self._first(
-            root, lambda corpus: reading(corpus, path, filter_for(corpus, request))
-        )
+        workspace: str | None,
+        ask: Callable[[Corpus], Answer],
+    ) -> dict[str, Answer]:
+        """Return the answers of all roots, or of one.
 
-    def graph(
-        self,
-        path: str,
-        hops: int,
-        request: SearchRequest,
-        root: str | None,
-    ) -> tuple[str, Graph]:
-        """Return the links around a document of the first root that has it."""
-        return self._first(
-            root,
-            lambda corpus: graph(corpus, path, hops, filter_for(corpus, request)),
-        )
+        A filter that no root understands is an error.
+        """
+        found: dict[str, Answer] = {}
+        fault = None
+        for name, live in self._chosen(root, workspace).items():
+            try:
+                found[name] = ask(live.corpus)
+            except BadFilter as error:
+                fault = fault or error
+        if fault is not None and not found:
+            raise fault
+        return found
 
     # --- without looking for changes: asked for when a client connects ---------------------------
 
@@ -360,41 +328,6 @@ class Roots:
                 say = partial(self._say, name)
                 live.watch(folder.reload, say, folder.settings_files)
         return together(found)
-
-    def _first(
-        self,
-        root: str | None,
-        ask: Callable[[Corpus], Answer],
-        hint: str = "",
-    ) -> tuple[str, Answer]:
-        """Return the answer of the first root that has one."""
-        fault = None
-        for name, live in self._chosen(root).items():
-            try:
-                return name, ask(live.corpus)
-            except IndexMissing:
-                wait = hint or "ask again in some seconds"
-                fault = fault or UsageError("nothing is indexed yet", hint=wait)
-            except UsageError as error:
-                fault = fault or error
-        raise fault or UsageError("there is no root", hint="start the server with one")
-
-
-def _from_each(
-    chosen: Mapping[str, LiveCorpus],
-    ask: Callable[[Corpus], Answer],
-) -> dict[str, Answer]:
-    """Return the answers of all roots. A filter that no root understands is an error."""
-    found: dict[str, Answer] = {}
-    fault = None
-    for name, live in chosen.items():
-        try:
-            found[name] = ask(live.corpus)
-        except BadFilter as error:
-            fault = fault or error
-    if fault is not None and not found:
-        raise fault
-    return found
 
 
 def _paths(corpus: Corpus) -> list[str]:

@@ -228,11 +228,17 @@ class Api:
         return body, _tag(page.freshness, page.generations)
 
     def _documents(self, given: Given, root: str | None) -> Reply:
+        from tamis.live.browse import listed
+
         text = given.pop("cursor", None)
         limit = given.pop("limit", 100)
         cursor = read_cursor(text, given | {"root": root})
         freshness, generations = self.state.roots.fresh(root)
-        found = self.state.roots.listed(_narrowing(given), root)
+        request = _narrowing(given)
+        listings = self.state.roots.each(
+            root, request.workspace, lambda corpus: listed(corpus, request)
+        )
+        found = [(name, each) for name, own in listings.items() for each in own]
         following = cursor.after(limit, generations)
         documents = []
         for name, each in found[cursor.offset : following.offset]:
@@ -251,13 +257,16 @@ class Api:
 
     def _document(self, given: Given, root: str | None) -> Reply:
         """Return a document as it is now: the file may be newer than the index, so its text is in the tag."""
+        from tamis.live.browse import reading
         from tamis.server.html import document_html
 
         path = given.pop("path")
         as_html = given.pop("html", False)
         freshness, generations = self.state.roots.fresh(root)
-        roots = self.state.roots
-        name, found = roots.reading(path, _narrowing(given), root)
+        request = _narrowing(given)
+        name, found = self.state.roots.first(
+            root, lambda corpus: reading(corpus, path, request)
+        )
         document, directory = found
         folder = self.state.folders[self.state.names.index(name)].path
         body = document.to_dict() | {
@@ -270,11 +279,14 @@ class Api:
         return body, _tag(freshness, generations, document.text)
 
     def _passage(self, given: Given, root: str | None) -> Reply:
-        from tamis.live.browse import Wanted
+        from tamis.live.browse import Wanted, excerpt
 
-        _, generations = self.state.roots.fresh(root)
-        name, found, freshness = self.state.roots.passage(
-            Wanted(**given), root, LARGEST_PASSAGE
+        wanted = Wanted(**given)
+        freshness, generations = self.state.roots.fresh(root)
+        name, found = self.state.roots.first(
+            root,
+            lambda corpus: excerpt(corpus, wanted, LARGEST_PASSAGE),
+            freshness.note,
         )
         body = found.to_dict() | {
             "root": name,
@@ -284,17 +296,26 @@ class Api:
         return body, _tag(freshness, generations)
 
     def _facets(self, given: Given, root: str | None) -> Reply:
+        from tamis.live.browse import added, facets
+
         freshness, generations = self.state.roots.fresh(root)
-        found = self.state.roots.facets(_narrowing(given), root)
-        body = found.to_dict() | {"freshness": freshness.to_dict()}
+        request = _narrowing(given)
+        found = self.state.roots.each(
+            root, request.workspace, lambda corpus: facets(corpus, request)
+        )
+        body = added(found.values()).to_dict() | {"freshness": freshness.to_dict()}
         return body, _tag(freshness, generations)
 
     def _graph(self, given: Given, root: str | None) -> Reply:
+        from tamis.live.browse import graph
+
         around = given.pop("around")
         hops = given.pop("hops", 2)
+        request = _narrowing(given)
         fresh = self.state.roots.fresh(root)
-        roots = self.state.roots
-        name, found = roots.graph(around, hops, _narrowing(given), root)
+        name, found = self.state.roots.first(
+            root, lambda corpus: graph(corpus, around, hops, request)
+        )
         return found.to_dict() | {"root": name}, _tag(*fresh)
 
     def _status(self, _: Given, root: str | None) -> Reply:

@@ -146,7 +146,7 @@ class _Requests:
         self, tool: Tool, arguments: dict[str, Any], watch: "Watch"
     ) -> types.CallToolResult:
         """Answer a call, in a thread."""
-        from tamis.live.browse import Wanted
+        from tamis.live.browse import Wanted, excerpt
         from tamis.server.mcp_text import (
             CHARACTERS,
             excerpt_reply,
@@ -163,13 +163,16 @@ class _Requests:
             return self._result(status_reply(*found))
         if tool.name == "get_passage":
             wanted = Wanted(**given)
-            where, excerpt, freshness = state.roots.passage(
-                wanted, root, most * CHARACTERS, watch
+            freshness, _ = state.roots.fresh(root, watch)
+            where, passage = state.roots.first(
+                root,
+                lambda corpus: excerpt(corpus, wanted, most * CHARACTERS),
+                freshness.note,
             )
             reply = excerpt_reply(
-                excerpt, where, freshness, has_several=state.has_several
+                passage, where, freshness, has_several=state.has_several
             )
-            return self._result(reply, [(where, excerpt.path)])
+            return self._result(reply, [(where, passage.path)])
         cursor = given.pop("cursor", None)
         request = SearchRequest(**{**tool.defaults, **given})
         paged = state.search(request, root, cursor, watch)
