@@ -323,7 +323,7 @@ def test_an_empty_answer_is_no_fault(run):
         ),
         (["search", "x", "--filter", "tagg:x"], "no filter tagg:", "did you mean tag?"),
         (["search", "tag:x"], "nothing to search for", "words besides the filter"),
-        (["search", "x", "--model", "gpt"], "no model 'gpt'", "granite"),
+        (["search", "x", "--model", "gpt"], "model.name is 'gpt'", "granite"),
         (["search", "x", "--min-score", "2"], "min_score is 2.0", "0 to 1"),
         (["search", "x", "--config", "none.toml"], "no configuration file", "--config"),
         (["status", "docs"], "has no index", "tamis index"),
