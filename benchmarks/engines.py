@@ -253,7 +253,7 @@ def _point(dice: np.random.Generator, number: int) -> p.Point:
         "chunkId": str(number % 10),
     }
     payload |= p.searchable(
-        Facts(path, frozenset({"notes"}), "", "", float(number)), f.Archived(())
+        Facts(path, tags=frozenset({"notes"}), modified=float(number)), f.Archived(())
     )
     payload |= {
         "content": " ".join(f"w{word:05}" for word in words),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
@@ -96,7 +96,7 @@ class Link:
     ordinal: int | None = None  # of its chunk; None for a link of the whole document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
     """The properties that a document states about itself."""
 
@@ -161,6 +161,7 @@ class Facts:
     """The properties of a document that a filter can test."""
 
     path: str
+    _: KW_ONLY
     tags: frozenset[str] = frozenset()
     author: str = ""
     category: str = ""

@@ -182,7 +182,16 @@ def test_without_front_matter_everything_is_empty():
         "text\n---\ntitle: x\n---\n",
     ):
         assert front_matter(text) == (FrontMatter(), 0, "")
-    assert FrontMatter() == FrontMatter("", "", (), (), (), "", "", None)
+    assert FrontMatter() == FrontMatter(
+        title="",
+        description="",
+        keywords=(),
+        tags=(),
+        aliases=(),
+        author="",
+        category="",
+        modified=None,
+    )
 
 
 @pytest.mark.parametrize(

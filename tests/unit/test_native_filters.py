@@ -140,7 +140,11 @@ def test_patterns_become_sets_of_documents(filter, expected):
 def test_what_is_stored_for_filters():
     """Ancestors as the conditions write them, tags with those above."""
     facts = Facts(
-        "docs/api/Guide.md", frozenset({"area/web", "draft"}), " Ada ", "GUIDE", 2.5
+        "docs/api/Guide.md",
+        tags=frozenset({"area/web", "draft"}),
+        author=" Ada ",
+        category="GUIDE",
+        modified=2.5,
     )
     assert searchable(facts, f.Archived(ARCHIVE)) == {
         "filePath": "docs/api/Guide.md",

@@ -242,7 +242,7 @@ def _implied(tag: str) -> Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Property(Atom):
+class Property(Atom):
     """Documents with a property that has this value, in any case."""
 
     name: str
@@ -251,12 +251,12 @@ class _Property(Atom):
         return folded(getattr(facts, self.key)) == folded(self.name)
 
 
-class Author(_Property):
+class Author(Property):
     __slots__ = ()
     key = "author"
 
 
-class Category(_Property):
+class Category(Property):
     __slots__ = ()
     key = "category"
 

@@ -121,14 +121,16 @@ class EmbeddedSnapshot(Records, LinkedSnapshot):
         cache = self.view.documents
         folder = segment.record.folder
         if folder not in cache:
-            columns = "place, path, tags, author, category, modified"
+            names = Facts.__slots__
             rows = self.execute(
-                f"SELECT {columns} FROM documents WHERE segment = ?",
+                f"SELECT place, {', '.join(names)} FROM documents WHERE segment = ?",
                 [segment.record.id],
             )
             found = {}
-            for place, path, tags, *others in rows:
-                found[place] = Facts(path, frozenset(texts_of(tags)), *others)
+            for place, *values in rows:
+                stored = dict(zip(names, values, strict=True))
+                tags = frozenset(texts_of(stored.pop("tags")))
+                found[place] = Facts(**stored, tags=tags)
             cache[folder] = found
         return cache[folder]
 

@@ -47,10 +47,14 @@ _OURS: Final = uuid.UUID("1f0a9b6e-74d2-5c55-9f3a-74616d697300")
 # The number of no term: a chunk without words still counts as a passage.
 _FILLER: Final = 0
 
+# Properties with one value, and the fields that keep them as they were written. A field named like
+# the property has the form that a filter compares.
+PROPERTIES: Final = {"author": "writtenAuthor", "category": "writtenCategory"}
+
 # Fields that filters and readers ask for, by the kind of index they need. The indexes are made
 # before there is any data.
 KEYWORDS: Final = (
-    "kind", "filePath", "document", "fileNames", "parentDirectories", "tagTree", "author", "category",
+    "kind", "filePath", "document", "fileNames", "parentDirectories", "tagTree", *PROPERTIES,
     "chunk_type", "language", "linkKeys", "looksFor", "owner",
 )  # fmt: skip
 NUMBERS: Final = ("born", "gone", "archived", "chunks", "generation", "beat")
@@ -62,7 +66,7 @@ PASSAGE: Final = (
     "filePath", "chunkId", "content", "header_path", "start_line", "end_line", "chunk_type", "language",
     "modified", "tags", "symbols", "parent", "title",
 )  # fmt: skip
-FACTS: Final = ("filePath", "tags", "writtenAuthor", "writtenCategory", "modified")
+FACTS: Final = ("filePath", "tags", *PROPERTIES.values(), "modified")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +260,8 @@ def native(
             return _below([folder])
         case f.Workspace(_, folders):
             return _below(folders)
-        case f.Author(name):
-            return equals("author", f.folded(name))
-        case f.Category(name):
-            return equals("category", f.folded(name))
+        case f.Property(name):
+            return equals(filter.key, f.folded(name))
         case f.After(_, moment):
             return bounded("modified", gte=moment)
         case f.Before(_, moment):
@@ -313,10 +315,9 @@ def points_of(
         front = document.front
         facts = Facts(
             document.path,
-            frozenset(front.tags),
-            front.author,
-            front.category,
-            document.modified,
+            tags=frozenset(front.tags),
+            modified=document.modified,
+            **{name: getattr(front, name) for name in PROPERTIES},
         )
         shared = searchable(facts, archive) | {
             "root": root,
@@ -352,8 +353,7 @@ def searchable(facts: Facts, archive: f.Archived) -> Payload:
         "fileNames": list(dict.fromkeys(f.file_names(facts.path))),
         "parentDirectories": [f"/{above}/" for above in _prefixes(folders)],
         "tagTree": sorted(tags),
-        "author": f.folded(facts.author),
-        "category": f.folded(facts.category),
+        **{name: f.folded(getattr(facts, name)) for name in PROPERTIES},
         "modified": facts.modified,
         "archived": int(archive.matches(facts)),
     }
@@ -398,8 +398,7 @@ def _document_fields(prepared: Prepared) -> Payload:
         "kind": "document",
         "chunks": len(document.chunks),
         "state": stored_state(prepared.state),
-        "writtenAuthor": front.author,
-        "writtenCategory": front.category,
+        **{key: getattr(front, name) for name, key in PROPERTIES.items()},
         "aliases": list(front.aliases),
         "keywords": list(front.keywords),
         "description": front.description,
@@ -457,6 +456,19 @@ def stamps_of(states: Mapping[str, FileState], recipe: str) -> dict[str, Stamps]
     return stamps
 
 
+def read_facts(payload: Payload) -> Facts:
+    return Facts(
+        payload["filePath"],
+        tags=frozenset(payload["tags"]),
+        modified=payload["modified"],
+        **_properties(payload),
+    )
+
+
+def _properties(payload: Payload) -> dict[str, Any]:
+    return {name: payload[key] for name, key in PROPERTIES.items()}
+
+
 def read_passage(payload: Payload) -> Passage:
     return Passage(
         path=payload["filePath"],
@@ -489,8 +501,7 @@ def read_prepared(
         keywords=tuple(payload["keywords"]),
         tags=tuple(payload["tags"]),
         aliases=document.aliases,
-        author=payload["writtenAuthor"],
-        category=payload["writtenCategory"],
+        **_properties(payload),
     )
     made = Document(
         document.path,

@@ -56,6 +56,7 @@ from tamis.index.qdrant.points import (
     id_of,
     native,
     point_id,
+    read_facts,
     read_links,
     read_parents,
     read_passage,
@@ -197,17 +198,8 @@ class QdrantSnapshot(LinkedSnapshot):
 
     def _listed(self) -> list[Facts]:
         if not self._view.listed:
-            listed = []
-            for document in self._documents(*FACTS):
-                payload = document.payload
-                facts = Facts(
-                    document.path,
-                    frozenset(payload["tags"]),
-                    payload["writtenAuthor"],
-                    payload["writtenCategory"],
-                    payload["modified"],
-                )
-                listed.append(facts)
+            documents = self._documents(*FACTS)
+            listed = [read_facts(document.payload) for document in documents]
             self._view.listed[:] = sorted(listed, key=lambda facts: facts.path)
         return self._view.listed
 
