@@ -37,7 +37,7 @@ from tamis.index.qdrant.reader import QdrantIndex
 from tamis.index.qdrant.writer import FREE, STALE, Sightings
 from tamis.live.browse import Wanted, excerpt
 from tamis.live.corpus import LiveCorpus
-from tamis.live.folders import served
+from tamis.live.folders import Folder, served
 from tamis.live.roots import Roots
 from tamis.models.hashing import HashingEmbedder
 from tamis.progress import Silent
@@ -323,7 +323,7 @@ def test_a_live_corpus_leaves_the_server_to_its_indexer(server, tmp_path):
     with remote(server, root) as corpus:
         corpus.refresh()
     write_files(root, {"new.md": "# Newest\n"})
-    with closing(LiveCorpus(root, settings)) as live:
+    with closing(LiveCorpus(Folder("root", root, settings))) as live:
         assert live.fresh(5).complete
         assert live.corpus.search("newest").index.documents == 3
         live._bring_up_to_date()  # as `tamis watch` does

@@ -16,6 +16,7 @@ from tamis.corpus import Corpus
 from tamis.errors import StorageFault
 from tamis.index.embedded.folder import writer_lock
 from tamis.live.corpus import LiveCorpus
+from tamis.live.folders import Folder
 from tamis.models.hashing import HashingEmbedder
 
 FILES = {
@@ -35,7 +36,8 @@ def live_over(tmp_path: Path, monkeypatch) -> Iterator[Callable[..., LiveCorpus]
 
     def make(files: dict[str, str] | None = None, **flags: object) -> LiveCorpus:
         root = write_files(tmp_path / "root", FILES if files is None else files)
-        opened.append(LiveCorpus(root.resolve(), test_settings(root, **flags)))
+        settings = test_settings(root, **flags)
+        opened.append(LiveCorpus(Folder("root", root.resolve(), settings)))
         return opened[-1]
 
     yield make
@@ -166,7 +168,8 @@ def test_another_process_that_does_it_for_us(live_over):
     ours = live_over()
     ours.fresh(LONG)
     settled(ours)
-    theirs = LiveCorpus(ours.corpus.root, test_settings(ours.corpus.root))
+    root = ours.corpus.root
+    theirs = LiveCorpus(Folder("root", root, test_settings(root)))
     write_files(ours.corpus.root, {"new.md": "# New\n\nzebra"})
     theirs.fresh(LONG)
     settled(theirs)
@@ -320,7 +323,8 @@ def test_a_walk_is_not_made_for_every_question(live_over, monkeypatch):
 
 def test_the_index_may_be_elsewhere(tmp_path):
     root = write_files(tmp_path / "root", FILES).resolve()
-    live = LiveCorpus(root, test_settings(root), tmp_path / "elsewhere")
+    place = tmp_path / "elsewhere"
+    live = LiveCorpus(Folder("root", root, test_settings(root), place))
     live.fresh(LONG)
     settled(live)
     assert (tmp_path / "elsewhere" / "index.db").exists()

@@ -528,12 +528,10 @@ def test_watch_poll(corpus_of):
             calls.append(is_sure)
             return 0.0
 
-        settings = corpus.settings
         watcher = Watcher(
-            corpus.root,
-            corpus.directory,
-            lambda settings=settings: settings,
+            corpus,
             called,
+            behind=lambda: False,
             say=said.append,
         )
         watcher.start()

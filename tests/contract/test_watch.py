@@ -27,6 +27,7 @@ from tamis.index.build import build
 from tamis.index.embedded.reader import _edition
 from tamis.index.engines import sole_watcher
 from tamis.live.corpus import LiveCorpus
+from tamis.live.folders import Folder
 from tamis.live.notices import LOST, NoNotices, Notices, Paths
 from tamis.live.watcher import Said, Watcher
 from tamis.model import Report
@@ -53,9 +54,14 @@ class Watched:
         self.outcomes: list[Report | TamisError] = []
         self.said: list[Said] = []
         self.calls: list[bool] = []
-        self.live = LiveCorpus(
-            root, self.settings(), index_dir, tell=self.outcomes.append
-        )
+        folder = Folder("root", root, self.settings(), index_dir, self.settings)
+        self.live = LiveCorpus(folder, self.tell)
+
+    def tell(self, event: Said | Report | TamisError) -> None:
+        if isinstance(event, Said):
+            self.said.append(event)
+        else:
+            self.outcomes.append(event)
 
     def settings(self) -> Settings:
         return test_settings(self.root, **self.flags)
@@ -76,7 +82,7 @@ class Watched:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("tamis.live.corpus.Watcher", Observed)
-            self.live.watch(self.settings, self.said.append)
+            self.live.watch()
 
     def start(self) -> "Watched":
         self.watch()

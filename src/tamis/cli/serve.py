@@ -27,6 +27,7 @@ from tamis.errors import TamisError
 from tamis.text.printable import LogLines, visible
 
 if TYPE_CHECKING:
+    from tamis.live.corpus import Event
     from tamis.live.folders import Folder
     from tamis.live.watcher import Said
     from tamis.model import Report
@@ -208,12 +209,10 @@ def watch(
     if not quiet:
         progress = shown_progress()
     commentary = Commentary(progress, as_json=as_json)
-    live = LiveCorpus(
-        folder.path, folder.settings, folder.index_dir, commentary, commentary.tell
-    )
+    live = LiveCorpus(folder, commentary.tell, commentary)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: commentary.ending.put(0))
-    live.watch(folder.reload, commentary.say, folder.settings_files)
+    live.watch()
     ending = commentary.ending.get()
     has_stopped = live.close(_CLOSING)
     if isinstance(ending, TamisError):
@@ -254,7 +253,7 @@ class Commentary:
         """Print a message."""
         self._print("note", message, message=message)
 
-    def say(self, said: "Said") -> None:
+    def _say(self, said: "Said") -> None:
         """Print the state of the watcher. End if another process watches, or if none can."""
         if said.state == "failing" and not self._ran:
             self.ending.put(TamisError(said.message, hint=said.hint))
@@ -263,8 +262,13 @@ class Commentary:
         if said.state == "following":
             self.ending.put(1)
 
-    def tell(self, outcome: "Report | TamisError") -> None:
-        """Print the outcome of a run. A fault of the first run is the end."""
+    def tell(self, outcome: "Event") -> None:
+        """Print the outcome of a run, or a state. A fault of the first run is the end."""
+        from tamis.live.watcher import Said
+
+        if isinstance(outcome, Said):
+            self._say(outcome)
+            return
         if self._progress is not None:
             self._progress.done()
         if not isinstance(outcome, TamisError):

@@ -9,15 +9,15 @@ come, and questions need not look as long as the watcher hears of all changes.
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import IndexLocked, TamisError
+from tamis.live.folders import Folder
 from tamis.live.watcher import Said, Watcher
-from tamis.model import IndexState, Plain, Report, iso_time
+from tamis.model import Plain, Report, iso_time
 from tamis.progress import Progress, Silent
 from tamis.settings import Settings
 
@@ -35,6 +35,7 @@ _CLOSING: Final = 1.0  # seconds that closing waits for the background; nothing 
 _one_at_a_time: Final = threading.Lock()
 
 Watch = Callable[[int, int, str], None]
+Event = Said | Report | TamisError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +68,24 @@ class LiveCorpus:
 
     def __init__(
         self,
-        root: Path,
-        settings: Settings,
-        index_dir: Path | None = None,
+        folder: Folder,
+        tell: Callable[[Event], None] = lambda _: None,
         progress: Progress | None = None,
-        tell: Callable[[Report | TamisError], None] = lambda _: None,
     ) -> None:
-        """Prepare a corpus. `tell` is called in the background, with every run and every fault."""
-        directory = index_directory(root, settings, index_dir)
-        settings = _without_waiting(settings)
-        self.corpus = Corpus(root, directory, settings, progress=self, is_live=True)
+        """Prepare a corpus.
+
+        `tell` is called in the background, with every run, every fault and every new state of the
+        watcher.
+        """
+        directory = index_directory(folder.path, folder.settings, folder.index_dir)
+        settings = _without_waiting(folder.settings)
+        self.corpus = Corpus(
+            folder.path, directory, settings, progress=self, is_live=True
+        )
+        self._folder = folder
         self._progress = progress or Silent()
         self._tell = tell
         self._watcher: Watcher | None = None
-        self._reload: Callable[[], Settings] | None = None
         self._misread = ""  # what is wrong with the settings as they are now
         self._reported = False  # since the last run: files have changed
         self._ran = 0.0  # seconds that the last run computed
@@ -123,7 +128,7 @@ class LiveCorpus:
                 watch(doing.done, doing.total, doing.what)
         if self._fault is not None and not self.corpus.exists():
             raise self._fault
-        return self._freshness(self.corpus.state())
+        return self._freshness()
 
     def _shared_freshness(self) -> Freshness:
         """Return the freshness of an index on a server: only the program that indexes writes it."""
@@ -141,29 +146,20 @@ class LiveCorpus:
                 return Doing()
             return self._doing
 
-    def watch(
-        self,
-        reload: Callable[[], Settings] | None = None,
-        say: Callable[[Said], None] = lambda _: None,
-        also: Iterable[Path] = (),
-    ) -> None:
+    def watch(self) -> None:
         """Index changes as they come from now on. Calling it again does nothing.
 
-        `reload` reads the settings again, which may have changed with the files; `also` are files
-        elsewhere that they are read from. `say` is called when the state of the watcher changes.
+        The settings are read again with the files, in which they may have changed.
         """
         with self._changed:
             if self._watcher is not None or self._closing.is_set():
                 return
-            self._reload = reload
             self._watcher = Watcher(
-                self.corpus.root,
-                self.corpus.directory,
-                lambda: self.corpus.settings,
+                self.corpus,
                 self._on_change,
                 behind=lambda: self._fault is not None,
-                say=say,
-                also=also,
+                say=self._tell,
+                also=self._folder.settings_files,
             )
             self._watcher.start()
 
@@ -291,17 +287,17 @@ class LiveCorpus:
 
     def _reconfigure(self) -> None:
         """Read the settings again. Those that cannot be read stay as they were."""
-        if self._reload is None:
+        if self._watcher is None or self._folder.reload is None:
             return
         message = ""
         try:
-            settings = _without_waiting(self._reload())
+            settings = _without_waiting(self._folder.reload())
             if settings != self.corpus.settings:
                 self.corpus.configure(settings)
-        except TamisError as fault:
-            message = fault.message
+        except TamisError as wrong:
+            message = wrong.message
             if message != self._misread:
-                self._tell(fault)
+                self._tell(wrong)
         self._misread = message
 
     def _look(self) -> bool:
@@ -349,7 +345,8 @@ class LiveCorpus:
         self._tell(done)
         return True
 
-    def _freshness(self, state: IndexState) -> Freshness:
+    def _freshness(self) -> Freshness:
+        state = self.corpus.state()
         with self._changed:
             doing = self._doing
             fault = self._fault

@@ -4,18 +4,17 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
 from tamis.corpus import Corpus
-from tamis.errors import BadFilter, IndexMissing, NotIndexed, TamisError, UsageError
+from tamis.errors import BadFilter, IndexMissing, NotIndexed, UsageError
 from tamis.live.browse import document_text
-from tamis.live.corpus import Freshness, LiveCorpus, Watch
+from tamis.live.corpus import Event, Freshness, LiveCorpus, Watch
 from tamis.live.folders import Folder
-from tamis.live.watcher import Said
-from tamis.model import NO_INDEX, Found, Hint, Plain, Related, Report, Result, Step
+from tamis.model import NO_INDEX, Found, Plain, Related, Result, Step
 from tamis.query.filters import EVERYTHING
 from tamis.query.language import parse_query
 from tamis.request import LARGEST_LIMIT, SearchRequest
@@ -52,9 +51,8 @@ class Page:
     has_more: bool
     freshness: Freshness
     generations: tuple[int, ...]  # of the indexes that answered
-    hints: tuple[Hint, ...] = ()
-    related: tuple[tuple[str, Related], ...] | None = None  # None if not asked for
-    found: Mapping[str, Found] = field(default_factory=dict)  # each root's whole answer
+    related: tuple[tuple[str, Related], ...] | None  # None if not asked for
+    found: Found  # the whole answer of all roots as one, without their results
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +92,21 @@ class Roots:
     def __init__(
         self,
         folders: Sequence[Folder],
-        say: Callable[[str, Said | Report | TamisError], None] | None = None,
+        say: Callable[[str, Event], None] = lambda _, __: None,
     ) -> None:
         """Prepare the roots. `say` gets a root's name and what happens there in the background.
 
         The settings of the first root say how the server answers. The files of a root are watched
         once it has been asked something.
         """
-        self._say = say or (lambda _, __: None)
-        self._folders = {folder.name: folder for folder in folders}
         settings = folders[0].settings
         self._watches = settings.server.watch
         self._budget = settings.server.budget_ms / 1000
         self._usual_limit = settings.search.limit
         self._live: dict[str, LiveCorpus] = {}
         for folder in folders:
-            tell = partial(self._say, folder.name)
-            self._live[folder.name] = LiveCorpus(
-                folder.path, folder.settings, folder.index_dir, tell=tell
-            )
+            tell = partial(say, folder.name)
+            self._live[folder.name] = LiveCorpus(folder, tell)
 
     def close(self) -> None:
         """Stop the background of all roots."""
@@ -151,9 +145,8 @@ class Roots:
             has_more=total > end and end < LARGEST_LIMIT,
             freshness=freshness,
             generations=tuple(one.index.generation for one in found.values()),
-            hints=hints_of_all(found),
             related=related,
-            found=found,
+            found=as_one(found),
         )
 
     def status(
@@ -321,12 +314,10 @@ class Roots:
         for live in chosen.values():
             left = max(0.0, until - time.monotonic())
             found.append(live.fresh(left, watch))
-        for name, live in chosen.items():
+        for live in chosen.values():
             # A shared index is kept up to date by the program that writes it.
             if self._watches and live.corpus.capabilities.updated_by_search:
-                folder = self._folders[name]
-                say = partial(self._say, name)
-                live.watch(folder.reload, say, folder.settings_files)
+                live.watch()
         return together(found)
 
 

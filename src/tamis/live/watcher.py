@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from tamis.corpus import Corpus
 from tamis.errors import IndexLocked, TamisError
 from tamis.gitignore.repository import outer_rules, repository_files
 from tamis.index.engines import sole_watcher
@@ -25,7 +26,6 @@ from tamis.index.plan import rules_of
 from tamis.ingest.walk import folders, shown
 from tamis.live.notices import LOST, QUIET, RECURSIVE, NoNotices, Notices, Paths, Signs
 from tamis.model import Plain
-from tamis.settings import Settings
 
 _TICK: Final = 0.5  # seconds between two looks at the root itself, the lock, the index
 _SUCCESSION: Final = 2.0  # seconds between two tries to become the watcher
@@ -57,24 +57,22 @@ class Watcher:
 
     def __init__(
         self,
-        root: Path,
-        directory: Path,
-        settings: Callable[[], Settings],
+        corpus: Corpus,
         changed: Callable[[bool], float],
         *,
-        behind: Callable[[], bool] = lambda: False,
-        say: Callable[[Said], None] = lambda _: None,
+        behind: Callable[[], bool],
+        say: Callable[[Said], None],
         also: Iterable[Path] = (),
     ) -> None:
-        """Prepare to watch a root with its index directory.
+        """Prepare to watch the root of a corpus.
 
         `changed` gets True if files have changed, False if it is time to look. It starts the work
         elsewhere and returns the seconds of computing that the last run took. It is called again
         after some seconds while `behind` returns True. `also` are files elsewhere that matter.
         """
-        self._root = root
-        self._directory = directory
-        self._settings = settings
+        self._corpus = corpus
+        self._root = corpus.root
+        self._directory = corpus.directory
         self._changed = changed
         self._behind = behind
         self._say = say
@@ -156,10 +154,10 @@ class Watcher:
                     self._hear(LOST)
                 self._call_if_due(clock)
         finally:
-            self._replace_notices(None, frozenset())
+            self._replace_notices()
 
     def _call_if_due(self, clock: "_Clock") -> None:
-        options = self._settings().watch
+        options = self._corpus.settings.watch
         now = time.monotonic()
         sweep = options.sweep_seconds
         sweeps = bool(sweep) and now - clock.swept >= sweep
@@ -168,7 +166,11 @@ class Watcher:
         is_quiet = self._signs > 0 and now >= self._due(clock)
         if is_quiet or sweeps or retries:
             self._follow_folders()
-            clock.called_again(self._call())
+            took = self._call()
+            called = time.monotonic()
+            rested = (called - clock.called) / _REST
+            clock.work = max(0.0, clock.work + took - rested)
+            clock.called = called
             if sweeps:
                 clock.swept = clock.called
         elif self._notices is None and now - clock.polled >= options.poll_ms / 1000:
@@ -181,12 +183,14 @@ class Watcher:
         if self._signs:
             until = min(until, self._due(clock))
         if self._notices is None:
-            until = min(until, clock.polled + self._settings().watch.poll_ms / 1000)
+            until = min(
+                until, clock.polled + self._corpus.settings.watch.poll_ms / 1000
+            )
         return max(0.0, until - time.monotonic())
 
     def _due(self, clock: "_Clock") -> float:
         """Return when to call for the notices so far: constant changes must not keep us busy."""
-        quiet = self._settings().watch.debounce_ms / 1000
+        quiet = self._corpus.settings.watch.debounce_ms / 1000
         with self._lock:
             ended = min(self._last + quiet, self._first + _MOMENTS * quiet)
         return max(clock.rested, ended)
@@ -203,7 +207,7 @@ class Watcher:
     def _hear(self, paths: Paths) -> None:
         """Take a notice. Called by the thread of the notices."""
         if paths:
-            settings = self._settings()
+            settings = self._corpus.settings
             rules = rules_of(self._root, settings)
             # The ignore file may be gone, and its rules with it.
             ignore_file = os.path.join(self._root, settings.ignore.file)
@@ -232,10 +236,10 @@ class Watcher:
         the list must come out the same once all of it is watched.
         """
         root = shown(str(self._root))
-        options = self._settings().watch
+        options = self._corpus.settings.watch
         interval = f"{options.poll_ms / 1000:g} s"
         if options.poll:
-            self._replace_notices(None, frozenset())
+            self._replace_notices()
             self._tell("polling", f"looking at {root} every {interval}")
             return
         with self._lock:
@@ -251,7 +255,7 @@ class Watcher:
             except (FileNotFoundError, PermissionError):
                 continue
             except NoNotices as error:
-                self._replace_notices(None, frozenset())
+                self._replace_notices()
                 every = f"looking every {interval} instead"
                 self._tell("polling", f"cannot be told of changes: {error}; {every}")
                 return
@@ -259,7 +263,7 @@ class Watcher:
     def _folders(self) -> frozenset[str]:
         if RECURSIVE:
             return frozenset([str(self._root)])
-        found = set(folders(self._root, rules_of(self._root, self._settings())))
+        found = set(folders(self._root, rules_of(self._root, self._corpus.settings)))
         found.discard(str(self._directory))
         for file in self._files_outside():
             folder = os.path.dirname(file)
@@ -269,10 +273,10 @@ class Watcher:
 
     def _replace_notices(
         self,
-        notices: Notices | None,
-        watched: frozenset[str],
+        notices: Notices | None = None,
+        watched: frozenset[str] = frozenset(),
     ) -> None:
-        """Stop the old notices; the new ones have begun already."""
+        """Stop the old notices; the new ones, if there are any, have begun already."""
         with self._lock:
             before, self._notices = self._notices, notices
             self._watched = watched
@@ -305,12 +309,6 @@ class _Clock:
         """Time from which the next call is allowed."""
         rest = _REST * max(0.0, self.work - _CREDIT)
         return self.called + min(rest, _LONGEST_REST)
-
-    def called_again(self, took: float) -> None:
-        """Note a call, and that the one before it made so much work."""
-        now = time.monotonic()
-        self.work = max(0.0, self.work + took - (now - self.called) / _REST)
-        self.called = now
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

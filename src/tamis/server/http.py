@@ -200,7 +200,6 @@ class Api:
         return _json(body, headers=headers)
 
     def _search(self, given: Given, root: str | None) -> Reply:
-        from tamis.live.roots import as_one
         from tamis.search.explain import marks
 
         cursor = given.pop("cursor", None)
@@ -217,7 +216,7 @@ class Api:
             if words:
                 plain["marks"] = marks(words, each.result.content).to_dict()
             results.append(plain)
-        body = as_one(page.found).to_dict() | {
+        body = page.found.to_dict() | {
             "results": results,
             "freshness": page.freshness.to_dict(),
             "hints": [hint.worded(_ADVICE) for hint in paged.hints],

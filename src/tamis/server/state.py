@@ -21,9 +21,8 @@ from tamis.model import Hint, Report
 from tamis.request import SearchRequest
 
 if TYPE_CHECKING:
-    from tamis.live.corpus import Watch
+    from tamis.live.corpus import Event, Watch
     from tamis.live.roots import Page, Roots
-    from tamis.live.watcher import Said
 
 Answer = TypeVar("Answer")
 
@@ -92,8 +91,8 @@ class Paged:
         """The hints of the page, and a warning if the index is not that of the page before."""
         before = self.cursor.generations
         if before and before != self.page.generations:
-            return (*self.page.hints, _CHANGED)
-        return self.page.hints
+            return (*self.page.found.hints, _CHANGED)
+        return self.page.found.hints
 
     def next_cursor(self, shown: int) -> str | None:
         """Return the cursor of the next page if so many results of this one are shown."""
@@ -174,7 +173,7 @@ class ServerState:
         page = self.roots.search(request, root, start.offset, watch)
         return Paged(page, start)
 
-    def _log(self, root: str, event: "Said | Report | TamisError") -> None:
+    def _log(self, root: str, event: "Event") -> None:
         """Log what happens in the background; a fault once, until a run has succeeded."""
         if isinstance(event, Report):
             self._faults.pop(root, None)
