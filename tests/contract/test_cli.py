@@ -52,6 +52,12 @@ FILES = {
 }
 
 
+def api_lines() -> list[int]:
+    """The first and last line of the text below the front matter of `docs/api.md`."""
+    lines = FILES["docs/api.md"].splitlines()
+    return [lines.index("# API") + 1, len(lines)]
+
+
 class Ended:
     """How a command ended and what it printed."""
 
@@ -201,7 +207,7 @@ def test_the_contract_of_an_answer(run):
     assert api["chunk_id"] == "docs/api.md#0"
     assert api["doc_id"] == "docs/api"
     assert api["file_path"] == str(Path.cwd() / "docs/api.md")
-    assert (api["start_line"], api["end_line"]) == (7, 11)
+    assert [api["start_line"], api["end_line"]] == api_lines()
     assert api["header_path"] == "API > Login"
     assert api["content"] == "# API\n\n## Login\n\nlogin with a token"
     assert (api["chunk_type"], api["language"], api["tags"]) == (
@@ -360,7 +366,8 @@ def test_an_unknown_option_or_command_is_a_fault(run, arguments, suggestion):
 
 def test_text_for_people(run):
     ended = run("search", "login token")
-    assert "docs/api.md:7-11" in ended.out
+    first, last = api_lines()
+    assert f"docs/api.md:{first}-{last}" in ended.out
     assert "API > Login" in ended.out
     assert "login with a token" in ended.out
     assert "funnel" not in ended.out
