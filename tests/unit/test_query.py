@@ -1,7 +1,9 @@
 """The query language: printing and parsing are inverse, and bad text is a clear fault."""
 
 import os
+import re
 from datetime import UTC, datetime
+from importlib.resources import files
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -49,6 +51,22 @@ NAMES = Names(
 
 def read(text: str) -> Filter:
     return parse_filter(text, NAMES)
+
+
+# --- The keys --------------------------------------------------------------------------
+
+
+def test_the_page_knows_the_same_keys():
+    """The box of the page splits a query as `parse_query` does, in JavaScript."""
+    with pytest.raises(BadFilter) as caught:
+        read("nokeyislikethis:x")
+    allowed = caught.value.hint.removeprefix("allowed: ").split(", ")
+    script = (files("tamis.server.web") / "terms.js").read_text("utf-8")
+    keys = re.search(r'const KEYS = "(.*)";', script)
+    alone = re.search(r"const ALONE = new Set\(\[(.*)\]\);", script)
+    assert keys and alone
+    assert sorted([*keys[1].split("|"), "is"]) == sorted(allowed)
+    assert set(re.findall(r"\w+", alone[1])) < set(allowed)
 
 
 # --- Printing and parsing -----------------------------------------------------------
