@@ -588,7 +588,7 @@ def test_the_report_counts_what_it_left_out(corpus_of):
         ("dist/", "dist/"),
         ("node_modules/", "node_modules/"),
     ):
-        assert details[path].startswith(f"{rule} (defaults:")
+        assert details[path].startswith(f"{rule} (built-in)")
     assert report.seen == report.indexed + report.unchanged + len(report.skipped) == 7
     assert corpus.status().skipped == report.skipped
 

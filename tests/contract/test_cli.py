@@ -527,7 +527,7 @@ def test_a_dry_run_lists_and_writes_nothing(run):
     )
     text = run("index", "--dry-run").out
     assert "fresh.md\n" in text
-    assert "skipped: build/: ignored, build/ (defaults" in text
+    assert "skipped: build/: ignored, build/ (built-in)" in text
 
 
 def test_nothing_to_search_is_said(run):
@@ -615,7 +615,8 @@ def test_explain_ignore(run):
     assert by_path["keep.log"]["ignored"] is False
     assert by_path["keep.log"]["rule"] == "!keep.log"
     assert by_path["archive/login.md"]["archived"] is True
-    assert by_path["node_modules/x.js"]["source"] == "defaults"
+    by_default = by_path["node_modules/x.js"]
+    assert (by_default["source"], by_default["line"]) == ("defaults", None)
     assert [by_path[path]["ignored"] for path in ("docs/api.md", "missing.md")] == [
         False
     ] * 2
@@ -623,7 +624,7 @@ def test_explain_ignore(run):
         "explain-ignore", "a.log", "docs/api.md", "archive/login.md"
     ).out.splitlines()
     assert text[0] == "a.log: ignored  by *.log (.gitignore:2)"
-    assert text[1] == "docs/api.md: indexed"
+    assert text[1] == "docs/api.md: not ignored"
     assert text[2].startswith("archive/login.md: archived")
     assert run("explain-ignore").code == 2
 
@@ -669,7 +670,43 @@ def test_explain_ignore_of_what_lies_outside_the_root(run):
         text[len(outside)]
         == "outside the root: ignored  by outside the root (.gitignore:1)"
     )
-    assert text[len(outside) + 1 :] == [f"{path}: indexed" for path in inside[1:]]
+    assert text[len(outside) + 1 :] == [f"{path}: not ignored" for path in inside[1:]]
+
+
+@pytest.mark.parametrize(
+    "path, rule, lines",
+    [
+        ("build/a.md", "build/", ["!build/"]),
+        ("data/x.db", "*.db", ["!*.db"]),
+        ("docs/.notes/.a.md", ".*", ["!.notes", "!.a.md"]),
+        ("{root}/.secret.md", ".*", ["!.secret.md"]),
+    ],
+)
+def test_explain_ignore_says_how_to_take_back_a_built_in_rule(run, path, rule, lines):
+    path = path.format(root=Path.cwd())
+    advice = f"to take it back, write {', '.join(lines)} into .graphragignore"
+    said = run("explain-ignore", path).out
+    assert said == f"{path}: ignored  by {rule} (built-in); {advice}\n"
+    write_files(Path.cwd(), {".graphragignore": "\n".join(lines)})
+    assert run("explain-ignore", path).out.startswith(f"{path}: not ignored")
+
+
+def test_a_built_in_rule_that_nothing_takes_back(run):
+    assert (
+        run("explain-ignore", ".git/config").out
+        == ".git/config: ignored  by .git (built-in)\n"
+    )
+
+
+def test_not_ignored_is_not_the_same_as_indexed(run):
+    """A large or binary file is hit by no ignore rule and skipped all the same."""
+    Path("big.md").write_text("alpha " * 500_000)
+    Path("image.md").write_bytes(bytes(100))
+    text = run("explain-ignore", "big.md", "image.md").out
+    assert text == "big.md: not ignored\nimage.md: not ignored\n"
+    skipped = run("index", "--dry-run", "--json").json["skipped"]
+    reasons = {item["path"]: item["reason"] for item in skipped}
+    assert reasons == {"big.md": "too large", "image.md": "binary"}
 
 
 def test_explain_ignore_of_a_folder_and_of_a_name_with_escapes(run):
@@ -680,15 +717,15 @@ def test_explain_ignore_of_a_folder_and_of_a_name_with_escapes(run):
         "archived",
         "archived",
         "archived",
-        "indexed",
-        "indexed",
-        "indexed",
-        "indexed",
+        "not ignored",
+        "not ignored",
+        "not ignored",
+        "not ignored",
     )
     assert text == [
         f"{path}: {state}" for path, state in zip(folders, states, strict=True)
     ]
-    assert run("explain-ignore", "\x1b[2J.md").out == "\ufffd[2J.md: indexed\n"
+    assert run("explain-ignore", "\x1b[2J.md").out == "\ufffd[2J.md: not ignored\n"
 
 
 def test_what_is_wrong_with_ignore_files_is_told_before_anything_is_indexed(run):

@@ -102,7 +102,7 @@ def test_an_ignored_folder_is_never_entered(heavy, monkeypatch, tmp_path):
     assert report.warnings == ()
     details = {item.path: item.detail for item in report.skipped}
     assert set(details) == {"node_modules/", "src/m1/generated/", ".gitignore"}
-    assert details["node_modules/"].startswith("node_modules/ (defaults:")
+    assert details["node_modules/"].startswith("node_modules/ (built-in)")
     assert details["src/m1/generated/"] == "generated/ (.gitignore:1)"
     assert report.seen == len(KEPT) + 3
     with Corpus(heavy, tmp_path / "index", settings) as corpus:

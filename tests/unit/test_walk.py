@@ -93,7 +93,7 @@ def test_an_ignored_folder_is_one_entry(tmp_path):
     details = {item.path: item.detail for item in items}
     assert details["docs/x.log"] == "*.log (docs/.gitignore:1)"
     assert details["docs/out/"] == "out/ (docs/.gitignore:2)"
-    assert details["node_modules/"].startswith("node_modules/ (defaults")
+    assert details["node_modules/"].startswith("node_modules/ (built-in)")
 
 
 @pytest.mark.rows("R001-014")

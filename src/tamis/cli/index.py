@@ -1,6 +1,8 @@
 """Commands that make, inspect and repair an index, and those about its ignore rules."""
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -162,7 +164,7 @@ def _build(
     if is_empty and not quiet:
         why = "no text files were found"
         if set(done.skipped_by_reason) - {"ignored"}:
-            why = "every file was skipped, and tamis status says why"
+            why = "every file was skipped (why: tamis index --dry-run)"
         click.echo(f"nothing to search: {why}", err=True)
     return int(is_empty or "unreadable" in done.skipped_by_reason)
 
@@ -368,23 +370,34 @@ def explain_ignore(
     if as_json:
         print_json(verdicts)
     else:
-        print_lines(visible(_explanation(verdict)) for verdict in verdicts)
+        ignore_file = settings.ignore.file
+        print_lines(
+            visible(_explanation(verdict, folder, ignore_file)) for verdict in verdicts
+        )
     return 0
 
 
-def _explanation(verdict: dict[str, Any]) -> str:
+def _explanation(verdict: dict[str, Any], root: Path, ignore_file: str) -> str:
     path = verdict["path"]
     rule = verdict["rule"]
     source = verdict["source"]
     if rule and not source:  # no rule of a file: the path is outside the root
         return f"{path}: {rule}"
-    state = "indexed"
+    state = "not ignored"
     if verdict["ignored"]:
         state = "ignored"
     elif verdict["archived"]:
         state = "archived"
     if not rule:
         return f"{path}: {state}"
+    decision = f"{path}: {state}  by {rule}"
     if verdict["line"]:
-        source = f"{source}:{verdict['line']}"
-    return f"{path}: {state}  by {rule} ({source})"
+        return f"{decision} ({source}:{verdict['line']})"
+    decision += " (built-in)"
+    if not verdict["ignored"] or source != "defaults":
+        return decision
+    if rule == ".*":  # taken back as a whole, it would bring in every hidden file
+        names = os.path.relpath(root / path, root).split(os.sep)
+        hidden = [name for name in names if name.startswith(".") and name != ".."]
+        rule = ", !".join(hidden)
+    return f"{decision}; to take it back, write !{rule} into {ignore_file}"

@@ -99,7 +99,7 @@ class Rule:
     pattern: str  # as written
     # A file relative to the root (absolute if it is outside), or the name of a layer.
     source: str
-    line: int
+    line: int  # 0 for a built-in rule
     negated: bool
 
 
@@ -321,10 +321,10 @@ def _fixed(
         pattern = parse_line(text)
         if pattern is None:
             warnings.append(f"{name}: entry {number} is no pattern: {text!r}")
-        elif layer is Layer.BUILT_IN:
-            lines.append(_line(pattern, name, 0))
-        else:
+        elif layer is Layer.SETTINGS:
             lines.append(_line(pattern, name, number))
+        else:
+            lines.append(_line(pattern, name, 0))
     return _Source(layer, base, tuple(lines), tuple(warnings))
 
 

@@ -304,7 +304,7 @@ def explain_paths(
         if verdict.rule:
             answer["rule"] = verdict.rule.pattern
             answer["source"] = verdict.rule.source
-            answer["line"] = verdict.rule.line
+            answer["line"] = verdict.rule.line or None
         explained.append(answer)
     return explained
 

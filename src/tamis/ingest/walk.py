@@ -181,13 +181,13 @@ def _link(root: Path, entry: os.DirEntry[str], path: str) -> Skipped:
 
 
 def describe(verdict: Verdict) -> str:
-    """Name the rule behind a verdict: `node_modules/ (defaults)` or `*.log (docs/.gitignore:3)`."""
+    """Name the rule behind a verdict: `node_modules/ (built-in)` or `*.log (docs/.gitignore:3)`."""
     rule = verdict.rule
     if rule is None:
         return ""
-    place = rule.source
+    place = "built-in"
     if rule.line:
-        place = f"{place}:{rule.line}"
+        place = f"{rule.source}:{rule.line}"
     return f"{rule.pattern} ({place})"
 
 
