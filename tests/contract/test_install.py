@@ -425,7 +425,7 @@ def test_a_file_that_changes_meanwhile_is_left(tmp_path):
     file = tmp_path / "a.json"
     file.write_text("new")
     with pytest.raises(StorageFault, match="meanwhile"):
-        carry_out(Step("server", "updated", file, "old", "ours"))
+        carry_out(Step("updated", file, "old", "ours"))
     assert file.read_text() == "new"
 
 
@@ -440,7 +440,7 @@ def test_what_cannot_be_written_is_said_and_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageFault, match="No space left"):
-        carry_out(Step("server", "updated", file, "{}", "{ }"))
+        carry_out(Step("updated", file, "{}", "{ }"))
     assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
     assert file.read_text() == "{}"
 

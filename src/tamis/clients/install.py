@@ -35,13 +35,13 @@ _LAST_COMMAS: Final = re.compile(rf"{_STRING}|(?<![{{\[,:]),(?=\s*[}}\]])", re.D
 class Step:
     """A planned change: the text of one file before and after, None where there is no file."""
 
-    kind: Literal["server", "skill"]
     action: Action
     path: Path
     before: str | None
     after: str | None
     # What we write, without what a user has added to it: that may be a secret.
     entry: Mapping[str, Any] | None = None
+    kind: Literal["server", "skill"] = "server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +118,26 @@ def plan_install(
     if entry is not None:
         _require_ours(path, before, name, entry)
         if entry | wanted == entry:
-            return Step("server", "unchanged", path, before, before, wanted)
+            return Step("unchanged", path, before, before, wanted)
         action = "updated"
     after = edit_entry(path, before or "", client.group, name, wanted)
     if after is None:
-        return Step("server", "manual", path, before, before, wanted)
-    return Step("server", action, path, before, after, wanted)
+        return Step("manual", path, before, before, wanted)
+    return Step(action, path, before, after, wanted)
 
 
 def plan_removal(client: Client, path: Path, name: str) -> Step:
     """Plan to remove our entry, and the file if nothing else is in it and it is no link."""
     before, entry = _read_entry(client, path, name)
     if before is None or entry is None:
-        return Step("server", "absent", path, before, before)
+        return Step("absent", path, before, before)
     _require_ours(path, before, name, entry)
     after = edit_entry(path, before, client.group, name, None)
     if after is None:
-        return Step("server", "manual", path, before, before)
+        return Step("manual", path, before, before)
     if after.strip() in ("", "{}") and not path.is_symlink():
         after = None
-    return Step("server", "removed", path, before, after)
+    return Step("removed", path, before, after)
 
 
 def plan_skill(
@@ -162,7 +162,7 @@ def plan_skill(
         action = "added"
     if before == after:
         action = "absent" if remove else "unchanged"
-    return Step("skill", action, path, before, after)
+    return Step(action, path, before, after, kind="skill")
 
 
 def skill_text() -> str:

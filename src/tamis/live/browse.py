@@ -171,10 +171,16 @@ def _chunk(
     if found is None:
         hint = "its document has changed: search again, or give path and lines"
         raise NotIndexed(f"there is no passage {chunk_id}", hint=hint)
-    if not neighbours:
-        return _stored(path, found, most)
     start = found.start_line
     end = found.end_line
+    header = found.header_path
+    if not neighbours:  # as the index holds it, to the letter
+        text, count, hints = _cut(found.content.split("\n"), most)
+        following = None
+        if hints and start + count <= end:
+            following = start + count
+            end = following - 1
+        return Excerpt(path, start, end, text, header, following, hints)
     starts = sorted(each.start_line for each in passages if each.start_line < start)
     ends = sorted(each.end_line for each in passages if each.end_line > end)
     first = min(starts[-neighbours:], default=start)
@@ -184,20 +190,7 @@ def _chunk(
     first_line = found.content.strip().partition("\n")[0].strip()
     if first_line not in made.content and made.next_line is None:
         hints = (*hints, _MOVED)
-    return replace(made, header_path=found.header_path, hints=hints)
-
-
-def _stored(path: str, found: Passage | Parent, most: int) -> Excerpt:
-    """Return a passage as the index holds it, to the letter."""
-    text, count, hints = _cut(found.content.split("\n"), most)
-    end = found.end_line
-    following = None
-    if hints and found.start_line + count <= end:
-        following = found.start_line + count
-        end = following - 1
-    return Excerpt(
-        path, found.start_line, end, text, found.header_path, following, hints
-    )
+    return replace(made, header_path=header, hints=hints)
 
 
 def _lines(

@@ -159,7 +159,34 @@ class Roots:
         freshness = self._bring_up_to_date(chosen, watch)
         found = []
         for name, live in chosen.items():
-            found.append(_status(name, live.corpus, freshness))
+            corpus = live.corpus
+            state = NO_INDEX
+            built_at = ""
+            age = 0
+            skipped: Counter[str] = Counter()
+            model = ""
+            if corpus.exists():
+                with corpus.snapshot() as snapshot:
+                    state = snapshot.state
+                    skipped.update(item.reason for item in snapshot.skipped())
+                    model = str(snapshot.about.get("model", ""))
+                built_at = state.built_at
+                built = datetime.fromisoformat(built_at).timestamp()
+                age = max(0, int(time.time() - built))
+            status = RootStatus(
+                root=name,
+                path=str(corpus.root),
+                documents=state.documents,
+                chunks=state.chunks,
+                generation=state.generation,
+                built_at=built_at,
+                age_seconds=age,
+                pending_files=freshness.pending_files,
+                skipped=dict(sorted(skipped.items())),
+                model=model,
+                workspaces=tuple(sorted(corpus.names.workspaces)),
+            )
+            found.append(status)
         return found, freshness
 
     def fresh(
@@ -337,35 +364,6 @@ def _tags(corpus: Corpus) -> list[str]:
         for facts in snapshot.facts():
             counts.update(facts.tags)
     return sorted(sorted(counts), key=counts.__getitem__, reverse=True)
-
-
-def _status(name: str, corpus: Corpus, freshness: Freshness) -> RootStatus:
-    state = NO_INDEX
-    built_at = ""
-    age = 0
-    skipped: Counter[str] = Counter()
-    model = ""
-    if corpus.exists():
-        with corpus.snapshot() as snapshot:
-            state = snapshot.state
-            skipped.update(item.reason for item in snapshot.skipped())
-            model = str(snapshot.about.get("model", ""))
-        built_at = state.built_at
-        built = datetime.fromisoformat(built_at).timestamp()
-        age = max(0, int(time.time() - built))
-    return RootStatus(
-        root=name,
-        path=str(corpus.root),
-        documents=state.documents,
-        chunks=state.chunks,
-        generation=state.generation,
-        built_at=built_at,
-        age_seconds=age,
-        pending_files=freshness.pending_files,
-        skipped=dict(sorted(skipped.items())),
-        model=model,
-        workspaces=tuple(sorted(corpus.names.workspaces)),
-    )
 
 
 # --- several answers as one -------------------------------------------------------------------
