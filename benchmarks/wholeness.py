@@ -18,6 +18,7 @@ import numpy as np
 
 from tamis.corpus import Corpus
 from tamis.index.embedded.arrays import map_arrays
+from tamis.index.embedded.database import WRITTEN
 from tamis.index.protocol import LaneAsk
 from tamis.model import Found
 from tamis.query.filters import EVERYTHING
@@ -39,10 +40,7 @@ MARK = re.compile(r"edition (\d+) part (\d+) of (\d+)")
 SMALL = "[chunking]\nmin_chars = 0\nmax_chars = 300\noverlap_chars = 0\n"
 IGNORE_FILE = ".graphragignore"
 # Of what index.db holds: all but numbers that only count, and when a file was read.
-_DOCUMENT = (
-    "path, chunks, size, mtime_ns, hash, title, author, category, modified, tags, aliases, keywords,"
-    " description, warning, recipe"
-)
+_DOCUMENT = f"path, chunks, size, mtime_ns, hash, {', '.join(WRITTEN)}, recipe"
 _OF_DOCUMENTS = {
     "chunks": "ordinal, type, language, start_line, end_line, header_path, content, text_hash, names, parent",
     "parents": "number, header_path, start_line, end_line, content",

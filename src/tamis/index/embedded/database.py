@@ -59,6 +59,22 @@ _SHARED_MEMORY: Final = (
     65_536  # bytes; what SQLite maps beside a database comes in halves of this
 )
 BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
+# The columns of a document that come from its text, in the order that the checksums have. Each is
+# named like its field: `_OWN` are fields of the document, the others of its front matter. One more
+# belongs into `_SCHEMA` too, and makes a new `SCHEMA_VERSION`.
+WRITTEN: Final = (
+    "title",
+    "author",
+    "category",
+    "modified",
+    "tags",
+    "aliases",
+    "keywords",
+    "description",
+    "warning",
+)
+_OWN: Final = ("title", "modified", "warning")
+_LISTS: Final = ("tags", "aliases", "keywords")
 OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
 # The facts that every index has.
 _FACTS: Final = {
@@ -431,7 +447,8 @@ class Records:
         """A document with all its passages, links and sections, as far as it is stored."""
         (found,) = self.documents_at([path])
         key = [found.id]
-        (front,) = self.execute(f"SELECT {_FRONT} FROM documents d WHERE d.id = ?", key)
+        query = f"SELECT {_WRITTEN_COLUMNS} FROM documents d WHERE d.id = ?"
+        (written,) = self.execute(query, key)
         chunks = self.execute(
             f"SELECT {_CHUNK} FROM chunks c WHERE c.document = ? ORDER BY c.ordinal",
             key,
@@ -442,7 +459,7 @@ class Records:
             key,
         )
         return replace(
-            _document_of(front),
+            _document_of(path, written),
             chunks=tuple(_chunk_of(row) for row in chunks),
             links=tuple(link for _, link, _ in self.links_from([found])),
             parents=tuple(Parent(*section) for section in sections),
@@ -477,9 +494,9 @@ class Records:
         )
         found = []
         for row in select(self.connection, what, column, values):
-            name, *link = row[:5]
-            document = _record(row[5:])
-            found.append((document, Link(*link), name))
+            name, kind, target, anchor, ordinal, *document = row
+            link = Link(kind, target, anchor, ordinal)
+            found.append((_record(document), link, name))
         return found
 
 
@@ -491,12 +508,7 @@ def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
     return dict(select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
 
 
-_FRONT: Final = (
-    "d.path, d.title, d.author, d.category, d.modified, d.tags, d.aliases, d.keywords,"
-    " d.description, d.warning"
-)
-
-
+_WRITTEN_COLUMNS: Final = ", ".join(f"d.{name}" for name in WRITTEN)
 _CHUNK: Final = (
     "c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
     " c.names, c.parent"
@@ -507,27 +519,21 @@ def as_written(
     connection: Connection, keys: Sequence[int]
 ) -> dict[int, tuple[Document, Chunk]]:
     """Read passages as they were written, each with its document's front matter."""
-    columns = f"c.id, {_FRONT}, {_CHUNK}"
+    columns = f"c.id, d.path, {_WRITTEN_COLUMNS}, {_CHUNK}"
     tables = f"{columns} FROM chunks c JOIN documents d ON d.id = c.document"
     found = {}
-    for key, *row in select(connection, tables, "c.id", keys):
-        document = _document_of(row[:10])
-        found[key] = (document, _chunk_of(row[10:]))
+    for key, path, *row in select(connection, tables, "c.id", keys):
+        document = _document_of(path, row[: len(WRITTEN)])
+        found[key] = (document, _chunk_of(row[len(WRITTEN) :]))
     return found
 
 
-def _document_of(row: Values) -> Document:
-    path, title, author, category, modified, tags, aliases, keywords, *others = row
-    description, warning = others
-    front = FrontMatter(
-        description=description,
-        keywords=texts_of(keywords),
-        tags=texts_of(tags),
-        aliases=texts_of(aliases),
-        author=author,
-        category=category,
-    )
-    return Document(path, title, front, modified, (), warning=warning)
+def _document_of(path: str, written: Values) -> Document:
+    front = dict(zip(WRITTEN, written, strict=True))
+    own = {name: front.pop(name) for name in _OWN}
+    for name in _LISTS:
+        front[name] = texts_of(front[name])
+    return Document(path, front=FrontMatter(**front), chunks=(), **own)
 
 
 def _chunk_of(row: Values) -> Chunk:
@@ -547,23 +553,19 @@ def add_document(
 ) -> None:
     """Insert a document with all that belongs to it; its passages have keys from `first` on."""
     document = prepared.document
-    front = document.front
     columns = {
         "path": document.path,
         "segment": segment,
         "place": place,
         "chunks": len(document.chunks),
-        "title": document.title,
-        "author": front.author,
-        "category": front.category,
-        "modified": document.modified,
-        "tags": _stored_texts(front.tags),
-        "aliases": _stored_texts(front.aliases),
-        "keywords": _stored_texts(front.keywords),
-        "description": front.description,
-        "warning": storable(document.warning),
         **prepared.state._asdict(),
     }
+    for name in WRITTEN:
+        source = document if name in _OWN else document.front
+        columns[name] = getattr(source, name)
+    for name in _LISTS:
+        columns[name] = _stored_texts(columns[name])
+    columns["warning"] = storable(document.warning)
     made = connection.execute(
         f"INSERT INTO documents ({', '.join(columns)}) VALUES ({marks(columns)})",
         list(columns.values()),
@@ -599,7 +601,7 @@ def add_document(
             written = (link.type, link.target, link.anchor)
             links.append((own, link.ordinal, *written, name))
     _insert(connection, "links", links)
-    names = names_of(document.path, front.aliases)
+    names = names_of(document.path, document.front.aliases)
     _insert(connection, "names", [(name, own) for name in names])
 
 
@@ -709,9 +711,8 @@ def flaws(connection: Connection, *, full: bool) -> list[str]:
 # The columns that a checksum covers: all but the place of a document's rows, which is stored elsewhere too.
 _SUMMED: Final = (
     (
-        "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash, d.title,"
-        " d.author, d.category, d.modified, d.tags, d.aliases, d.keywords, d.description, d.warning,"
-        " d.recipe FROM documents d",
+        "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash,"
+        f" {_WRITTEN_COLUMNS}, d.recipe FROM documents d",
         "d.id",
     ),
     (
