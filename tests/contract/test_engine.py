@@ -20,11 +20,20 @@ from support.naive import NaiveSnapshot, lets_through, naive_snapshot
 from tamis.corpus import Corpus
 from tamis.index.embedded import database, vectors, words
 from tamis.index.embedded.arrays import map_arrays
+from tamis.index.embedded.database import WRITTEN
 from tamis.index.embedded.words import best
 from tamis.index.protocol import Allowed, Snapshot
 from tamis.index.qdrant.client import Server
-from tamis.index.qdrant.points import Points
+from tamis.index.qdrant.points import (
+    FLOATS,
+    KEYWORDS,
+    NUMBERS,
+    PROPERTIES,
+    Points,
+    native,
+)
 from tamis.index.qdrant.reader import QdrantSnapshot
+from tamis.model import Chunk, Document, Facts, FrontMatter
 from tamis.models.hashing import HashingEmbedder
 from tamis.query import filters as f
 from tamis.text.languages import CHUNK_TYPES
@@ -119,6 +128,59 @@ ATOMS: tuple[f.Filter, ...] = (
     f.DocumentIs("docs/a0.md"), f.Type("documentation"), f.Type("definitions"), f.Type("data"),
     f.Type("symbols"), f.Language("python"), f.Language("yaml"), f.Language("rust"),
 )  # fmt: skip
+
+
+def kinds_of_terms() -> list[type[f.Term]]:
+    """The classes of terms that a filter can have: those without a subclass."""
+    kinds = [each for each in vars(f).values() if isinstance(each, type)]
+    terms = [each for each in kinds if issubclass(each, f.Term)]
+    bases = {base for each in terms for base in each.__mro__[1:]}
+    return [each for each in terms if each not in bases]
+
+
+def on_server(atom: f.Filter) -> dict[str, object]:
+    """An atom as a server's condition."""
+    listed = [Facts("docs/a0.md"), Facts("notes/a1.md"), Facts("b.py")]
+    return native(atom, lambda: listed, ("archive/", "*.old"))
+
+
+def keys_in(condition: object) -> Iterator[str]:
+    """The fields that a server's condition looks at."""
+    if isinstance(condition, list):
+        for each in condition:
+            yield from keys_in(each)
+    elif isinstance(condition, dict):
+        if "key" in condition:
+            yield condition["key"]
+        for each in condition.values():
+            yield from keys_in(each)
+
+
+@pytest.mark.parametrize("kind", kinds_of_terms(), ids=lambda kind: kind.__name__)
+def test_every_term_is_held_to_the_oracle(kind):
+    """It is among the atoms here, the oracle knows it, and it has a condition on a server."""
+    atoms = [atom for atom in ATOMS if type(atom) is kind]
+    assert atoms, f"{kind.__name__} is missing in ATOMS"
+    chunk = Chunk(0, "alpha", "", 1, 1, "documentation")
+    document = Document("docs/a0.md", "", FrontMatter(), 0.0, (chunk,))
+    for atom in atoms:
+        assert lets_through(atom, document, chunk) in (True, False)
+        assert on_server(atom)
+
+
+def test_every_field_of_a_condition_has_an_index():
+    """Without one, the server reads every point."""
+    asked = {key for atom in ATOMS for key in keys_in(on_server(atom))}
+    assert {"author", "archived", "filePath", "modified", "language"} <= asked
+    assert asked - {*KEYWORDS, *NUMBERS, *FLOATS} == set()
+
+
+def test_every_property_is_a_field_of_facts_and_a_filter():
+    """A property that is stored under one name and filtered by another would match nothing."""
+    keys = {kind.key for kind in kinds_of_terms() if issubclass(kind, f.Property)}
+    assert keys == set(PROPERTIES)
+    assert keys <= set(Facts.__slots__) <= {"path", *WRITTEN}
+
 
 Engine = Callable[[dict[str, str]], Snapshot]
 
