@@ -16,14 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 SPECIAL: Final = re.compile(r"[*?\[\\]")
 _ANYWHERE: Final = re.compile(r"\*{2,}/([^/]*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(NamedTuple):
     """One line of an ignore file."""
 
     text: str  # as written, without the line end and the spaces that git drops
@@ -149,29 +148,24 @@ class PatternList:
         return position is not None and not self.patterns[position].negated
 
 
+@dataclass
 class _Glob:
     """A glob at its position, compiled when the first name gets that far."""
 
-    def __init__(
-        self,
-        position: int,
-        text: str,
-        folds: bool,
-    ) -> None:
-        self.position = position
-        self._text = text
-        self._folds = folds
+    position: int
+    text: str
+    folds: bool
 
     @cached_property
     def piece(self) -> str:
         """A text in every name that matches: searching for it is far cheaper than matching."""
-        if "/" in self._text:  # `**/x` matches `x`, which has no slash
+        if "/" in self.text:  # `**/x` matches `x`, which has no slash
             return ""
-        return max(_NOT_LITERAL.split(self._text), key=len)
+        return max(_NOT_LITERAL.split(self.text), key=len)
 
     @cached_property
     def regex(self) -> re.Pattern[str] | None:
-        return regex_of(self._text, folds=self._folds)
+        return regex_of(self.text, self.folds)
 
 
 # First character of a literal start (empty if a wildcard is first) -> its length -> the start ->
@@ -262,8 +256,6 @@ def _last_glob(globs: _Globs, subject: str, best: int) -> int:
 
 # --- globs as regular expressions ---------------------------------------------------------------
 
-# Compiled patterns are shared: many folders have the same few lines.
-_SHARED: Final = 1_024
 # Twice the longest path: a longer glob is an attack on the compiler, not a name.
 _LONGEST: Final = 8_192
 
@@ -306,7 +298,12 @@ _STAR: Final = "\u0100"
 _FOLDERS: Final = "\u0101"  # any number of folders, none included
 _ANYTHING: Final = "\u0102"  # any bytes, slashes included
 _CROSSING: Final = re.compile(f"([{_FOLDERS}{_ANYTHING}])")
-_NO_SLASH: Final = r"[^\x2f]"
+_EXPRESSIONS: Final = {
+    "folders": _FOLDERS,
+    "anything": _ANYTHING,
+    "star": _STAR,
+    "any": r"[^\x2f]",
+}
 
 
 def literal_start(glob: str) -> str:
@@ -327,12 +324,8 @@ def folded(glob: str) -> str:
     return "".join(parts)
 
 
-@lru_cache(maxsize=_SHARED)
-def regex_of(
-    glob: str,
-    *,
-    folds: bool = False,
-) -> re.Pattern[str] | None:
+@lru_cache(maxsize=1_024)  # many folders have the same few lines
+def regex_of(glob: str, folds: bool = False) -> re.Pattern[str] | None:
     """Return the glob as a regular expression; None if it never matches: git ignores malformed ones."""
     if len(glob) > _LONGEST:
         return None
@@ -342,7 +335,13 @@ def regex_of(
     # like a pattern: in `lib/a**/b` the stars do cross slashes, though by the manual they should
     # not, and `lib/ab` matches as well.
     for token in _TOKEN.finditer(glob[len(start) :]):
-        expression = _expression(token, folds)
+        kind = token.lastgroup or ""
+        if kind == "bracket":
+            expression = _bracket(token[0], folds)
+        elif kind == "byte":
+            expression = re.escape(token[0][-1])
+        else:
+            expression = _EXPRESSIONS.get(kind)
         if expression is None:
             return None
         tokens.append(expression)
@@ -360,27 +359,6 @@ def regex_of(
             pieces.append(".*")
     matched = _hold(_segments(head), pieces)
     return re.compile(re.escape(start) + matched, re.DOTALL)
-
-
-def _expression(
-    token: re.Match[str],
-    folds: bool,
-) -> str | None:
-    """Return the expression for a token, None if it is malformed."""
-    match token.lastgroup:
-        case "folders":
-            return _FOLDERS
-        case "anything":
-            return _ANYTHING
-        case "star":
-            return _STAR
-        case "any":
-            return _NO_SLASH
-        case "byte":
-            return re.escape(token[0][-1])
-        case "bracket":
-            return _bracket(token[0], folds)
-    return None
 
 
 def _bracket(text: str, folds: bool) -> str | None:

@@ -10,9 +10,8 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _MOST_NESTED: Final = 10  # git's own limit for includes of configuration files
 _MOST_INCLUDES: Final = 256
@@ -25,8 +24,7 @@ _VALUE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"?|\\(.)|([#;].*)|([^"\\#;]+)')
 _ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b"}
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(NamedTuple):
     """A git work tree and the places of its files (worktrees share some with others)."""
 
     top: str
@@ -37,11 +35,8 @@ class Repository:
     def ignores_case(self) -> bool:
         """True if git ignores the case of names here, as on the usual disks of macOS."""
         own = _settings_of(os.path.join(self.common, "config"))
-        said = ""
-        for key, value in (*_users_settings(), *own):
-            if key == "core.ignorecase":
-                said = value
-        return said.lower() in _TRUE
+        settings = dict((*_users_settings(), *own))
+        return settings.get("core.ignorecase", "").lower() in _TRUE
 
 
 def find_repository(directory: str) -> Repository | None:
@@ -58,7 +53,7 @@ def find_repository(directory: str) -> Repository | None:
 
 def _pointer(path: str, label: str) -> str:
     """Return the path that a one-line file of git names; empty if it names none."""
-    content = read_text(path, within=None)
+    content = read_text(path)
     line = (content.text or "").rstrip("\r\n")
     if not line.startswith(label):
         return ""
@@ -138,7 +133,7 @@ def _unfolded(
 
 def _settings_of(path: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of one configuration file."""
-    content = read_text(path, within=None)
+    content = read_text(path)
     text = (content.text or "").removeprefix("\ufeff")
     section = ""
     for line in text.replace("\\\n", "").splitlines():
@@ -161,35 +156,29 @@ def _value(raw: str) -> str:
             continue
         if escaped:
             quoted = f"\\{escaped}"
-        value += re.sub(r"\\(.)", _unescaped, quoted)
+        value += re.sub(
+            r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted
+        )
         kept = len(value)
     return value[:kept] + value[kept:].rstrip()
 
 
-def _unescaped(escape: re.Match[str]) -> str:
-    return _ESCAPES.get(escape[1], escape[1])
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """The text of a file; None if there is no such file, or if it cannot be used, and why."""
 
     text: str | None = None
     problem: str = ""
 
 
-_ABSENT: Final = Content()
-
-
 def read_text(
     path: str,
-    within: str | None,
+    within: str | None = None,
     *,
     follow: bool = True,
 ) -> Content:
     """Read a small text file; `within` is the real folder that a link must not lead out of."""
     if not os.path.lexists(path):  # as in most folders: not worth resolving links
-        return _ABSENT
+        return Content()
     if not follow and os.path.islink(path):
         return Content(problem="is a link, which git does not follow")
     try:
@@ -197,7 +186,7 @@ def read_text(
         if within is not None and not is_inside(real, within):
             return Content(problem="leads out of the root")
         if not stat.S_ISREG(os.stat(real).st_mode):
-            return _ABSENT
+            return Content()
         with open(real, "rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:

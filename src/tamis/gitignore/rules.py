@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tamis.gitignore.patterns import Pattern, PatternList, parse_line, parse_lines
 from tamis.gitignore.repository import (
@@ -32,45 +32,18 @@ from tamis.gitignore.repository import (
 
 _BUILT_IN: Final = (".tamis/", ".git", ".svn/", ".hg/", ".jj/", ".bzr/")
 
-_HIDDEN: Final = (".*",)
-
-_DEFAULTS: Final = (
-    # Build and dependency directories
-    "dist/",
-    "build/",
-    "node_modules/",
-    "target/",
-    "__pycache__/",
-    "*.pyc",
-    # Test fixtures and mocks
-    "test/fixtures/",
-    "test/mocks/",
-    "**/__mocks__/",
-    # Temporary and cache files
-    "*.tmp",
-    "*.temp",
-    ".cache/",
-    "tmp/",
-    # IDE and editor files
-    ".idea/",
-    ".vscode/",
-    "*.swp",
-    "*.swo",
-    "*~",
-    # Large binary files
-    "*.bin",
-    "*.dat",
-    "*.db",
-    "*.sqlite",
-    # Generated files
-    "*.generated.*",
-    "*_gen.go",
-    "*.pb.go",
-    # Version control metadata; built in as well, where no rule can undo it
-    ".git/",
-    ".svn/",
-    ".hg/",
-)
+# Build and dependency folders, test data, temporary files, editors' files, large binary
+# files, generated files, and the metadata of version control, which is
+# built in as well, where no rule can undo it.
+_DEFAULTS: Final = """
+dist/ build/ node_modules/ target/ __pycache__/ *.pyc
+test/fixtures/ test/mocks/ **/__mocks__/
+*.tmp *.temp .cache/ tmp/
+.idea/ .vscode/ *.swp *.swo *~
+*.bin *.dat *.db *.sqlite
+*.generated.* *_gen.go *.pb.go
+.git/ .svn/ .hg/
+"""
 
 
 _INCLUDE: Final = ":include:"
@@ -92,8 +65,7 @@ class Layer(IntEnum):
     BUILT_IN = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A pattern and where it is written."""
 
     pattern: str  # as written
@@ -103,8 +75,7 @@ class Rule:
     negated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The decision about a path, and the rule behind it; None if no rule matches."""
 
     ignored: bool
@@ -128,8 +99,7 @@ class IgnoreOptions:
 _Line = tuple[Pattern, Rule]
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(NamedTuple):
     """The rules of one file or list, and the reasons why some could not be read."""
 
     layer: Layer
@@ -138,8 +108,7 @@ class _Source:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(NamedTuple):
     """The rules of all sources of one folder, weakest first: a name is looked up once for all."""
 
     base: int
@@ -197,14 +166,22 @@ class Rules:
             path = os.path.join(self.directory, name)
             shown = f"{self._inner}{name}"
             sources.append(_read_source(path, self._root, layer, base, shown))
-        tables = list(self._tables)
-        bases = {source.base for source in sources if source.lines}
-        for start in sorted(bases):
-            of_folder = [source for source in sources if source.base == start]
-            tables.append(_table(of_folder, self._folds))
         warnings = list(self.warnings)
         for source in sources:
             warnings += source.warnings
+        sources.sort(key=lambda source: source.layer)
+        tables = list(self._tables)
+        for base in sorted({source.base for source in sources if source.lines}):
+            patterns = []
+            rules = []
+            for source in sources:
+                if source.base != base:
+                    continue
+                for pattern, rule in source.lines:
+                    patterns.append(pattern)
+                    rules.append((source.layer, rule))
+            in_order = PatternList(tuple(patterns), self._folds)
+            tables.append(_Table(base, in_order, tuple(rules)))
         return replace(self, _tables=tuple(tables), warnings=tuple(warnings))
 
 
@@ -219,14 +196,15 @@ def open_rules(root: Path, options: IgnoreOptions) -> Rules:
         folds = repository.ignores_case
     outer = ""
     if top != real:
-        outer = f"{_posix(os.path.relpath(real, top))}/"
+        outer = f"{os.path.relpath(real, top)}/"
     base = len(outer)
+    own = os.path.join(real, options.ignore_file)
     excludes = users_excludes(top)  # they hold outside of repositories as well
     sources = [
         *_fixed_sources(options, base),
         _read_source(excludes, None, Layer.GLOBAL_EXCLUDES, 0, excludes),
         *_repository_sources(repository, outer),
-        _read_ignore_file(real, options.ignore_file, base),
+        _read_source(own, real, Layer.IGNORE_FILE, base, options.ignore_file),
     ]
     rules = Rules(os.path.abspath(root), (), real, "", outer, (), folds)
     return rules._with_files(sources)
@@ -242,7 +220,7 @@ def explain(root: Path, options: IgnoreOptions, path: str) -> Verdict:
     if not names:
         return _UNDECIDED
     target = os.path.join(root, *names)
-    is_folder = path.endswith(("/", os.sep))
+    is_folder = path.endswith("/")
     if os.path.isdir(target) and not os.path.islink(target):  # as git sees folders
         is_folder = True
     rules = open_rules(root, options)
@@ -265,25 +243,8 @@ def _names_below(root: Path, path: str) -> list[str]:
     pairs = ((top, target), (os.path.realpath(root), real_target))
     for base, below in pairs:
         if below != base and is_inside(below, base):
-            return _posix(os.path.relpath(below, base)).split("/")
+            return os.path.relpath(below, base).split("/")
     return []
-
-
-def _posix(path: str) -> str:
-    return path.replace(os.sep, "/")
-
-
-def _table(sources: Iterable[_Source], folds: bool) -> _Table:
-    """Return the table of one folder's sources."""
-    patterns = []
-    rules = []
-    base = 0
-    for source in sorted(sources, key=lambda source: source.layer):
-        base = source.base
-        for pattern, rule in source.lines:
-            patterns.append(pattern)
-            rules.append((source.layer, rule))
-    return _Table(base, PatternList(tuple(patterns), folds), tuple(rules))
 
 
 def _line(pattern: Pattern, source: str, number: int) -> _Line:
@@ -302,7 +263,7 @@ def _fixed_sources(options: IgnoreOptions, base: int) -> Iterator[_Source]:
             folder = pattern.rstrip("/")
             if folder.rpartition("/")[2].startswith("."):
                 shown.append(f"!{folder}/")
-        defaults = (*_HIDDEN, *shown, *_DEFAULTS)
+        defaults = (".*", *shown, *_DEFAULTS.split())
         yield _fixed(Layer.DEFAULTS, base, "defaults", defaults)
     yield _fixed(Layer.SETTINGS, base, "settings", options.extra)
     yield _fixed(Layer.BUILT_IN, base, "built in", _BUILT_IN)
@@ -331,13 +292,27 @@ def _fixed(
 def _read_source(
     path: str, within: str | None, layer: Layer, base: int, name: str
 ) -> _Source:
-    """Read an ignore file; `name` is how rules and warnings call it."""
+    """Read an ignore file; `name` is how rules and warnings call it.
+
+    Lines that our own one includes count as if written there.
+    """
     content = read_text(path, within, follow=layer is not Layer.GITIGNORE)
     if content.problem:
         return _Source(layer, base, warnings=(f"{name} {content.problem}",))
-    numbered = parse_lines(content.text or "")
-    lines = tuple(_line(pattern, name, number) for number, pattern in numbered)
-    return _Source(layer, base, lines)
+    text = content.text or ""
+    lines: list[_Line] = []
+    warnings = []
+    if layer is Layer.IGNORE_FILE and within:
+        allowance = iter(range(_MOST_INCLUDES))
+        for item in _unfolded(within, (path,), text, allowance):
+            if isinstance(item, str):
+                warnings.append(item)
+            else:
+                lines.append(item)
+    else:
+        for number, pattern in parse_lines(text):
+            lines.append(_line(pattern, name, number))
+    return _Source(layer, base, tuple(lines), tuple(warnings))
 
 
 def _repository_sources(repository: Repository | None, outer: str) -> Iterator[_Source]:
@@ -353,25 +328,6 @@ def _repository_sources(repository: Repository | None, outer: str) -> Iterator[_
         base = outer.index("/", base) + 1
 
 
-def _read_ignore_file(root: str, name: str, base: int) -> _Source:
-    """Read our own ignore file. Lines that it includes count as if written there."""
-    path = os.path.join(root, name)
-    content = read_text(path, root)
-    if content.problem:
-        warning = f"{name} {content.problem}"
-        return _Source(Layer.IGNORE_FILE, base, warnings=(warning,))
-    lines: list[_Line] = []
-    warnings = []
-    for item in _unfolded(
-        root, (path,), content.text or "", iter(range(_MOST_INCLUDES))
-    ):
-        if isinstance(item, str):
-            warnings.append(item)
-        else:
-            lines.append(item)
-    return _Source(Layer.IGNORE_FILE, base, tuple(lines), tuple(warnings))
-
-
 def _unfolded(
     root: str, trail: tuple[str, ...], text: str, allowance: Iterator[int]
 ) -> Iterator[_Line | str]:
@@ -380,7 +336,7 @@ def _unfolded(
     The trail leads from the ignore file to this one. Each included file takes one from the
     allowance.
     """
-    source = _posix(os.path.relpath(trail[-1], root))
+    source = os.path.relpath(trail[-1], root)
     for number, pattern in parse_lines(text):
         if not pattern.text.startswith(_INCLUDE):
             yield _line(pattern, source, number)
@@ -400,17 +356,18 @@ def _included(
     """Find and read an included file, beside the including one or in the root."""
     folders = (os.path.dirname(trail[-1]), root)
     paths = [os.path.normpath(os.path.join(folder, name)) for folder in folders]
-    existing = [path for path in paths if name and os.path.lexists(path)]
-    if not existing:
-        return "", Content(problem="no such file")
-    path = existing[0]
-    if os.path.realpath(path) in map(os.path.realpath, trail):
-        return path, Content(problem="it includes itself")
-    if len(trail) > _MOST_NESTED:
-        return path, Content(problem=f"deeper than {_MOST_NESTED} includes")
-    if next(allowance, None) is None:
-        return path, Content(problem=f"more than {_MOST_INCLUDES} includes")
-    content = read_text(path, root)
-    if content.problem:
-        content = Content(problem=f"it {content.problem}")
-    return path, content
+    path = next((path for path in paths if name and os.path.lexists(path)), "")
+    if not path:
+        problem = "no such file"
+    elif os.path.realpath(path) in map(os.path.realpath, trail):
+        problem = "it includes itself"
+    elif len(trail) > _MOST_NESTED:
+        problem = f"deeper than {_MOST_NESTED} includes"
+    elif next(allowance, None) is None:
+        problem = f"more than {_MOST_INCLUDES} includes"
+    else:
+        content = read_text(path, root)
+        if not content.problem:
+            return path, content
+        problem = f"it {content.problem}"
+    return path, Content(problem=problem)

@@ -29,10 +29,18 @@ BUSY_MS: Final = 1_000  # waiting longer for another process costs more than emb
 _PAGE: Final = 16_384
 _SPARE: Final = 0.1  # share of the vectors dropped at once, so that it happens seldom
 _DAY: Final = 86_400
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
+PRAGMA page_size = {_PAGE};
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS vectors
     (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS vectors_by_use ON vectors (used);
+"""
+_TAKEN: Final = """
+SELECT (page_count - freelist_count) * page_size
+FROM pragma_page_count, pragma_freelist_count, pragma_page_size
 """
 _DROP: Final = """
 DELETE FROM vectors WHERE key IN (SELECT key FROM vectors ORDER BY used, rowid LIMIT ?)
@@ -125,10 +133,6 @@ class VectorCache:
         )
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            connection.execute(f"PRAGMA page_size = {_PAGE}")
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
         except BaseException:
             connection.close()
@@ -209,10 +213,7 @@ class CachedEmbedder:
 
 def _drop_oldest(connection: sqlite3.Connection, most_bytes: int) -> None:
     """Keep the file below its limit; pages that become free are used again."""
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    taken = (pages - free) * size
+    (taken,) = connection.execute(_TAKEN).fetchone()
     if taken <= most_bytes:
         return
     (count,) = connection.execute("SELECT count(*) FROM vectors").fetchone()

@@ -125,11 +125,10 @@ class File(Atom):
         typed = []
         for name in self.names:
             if name.startswith("//"):
-                typed.append(name[1:])
+                name = name[1:]
             elif name.startswith("/"):
-                typed.append(f".{name}")
-            else:
-                typed.append(name)
+                name = f".{name}"
+            typed.append(name)
         return f"file:{_quoted_list(typed)}"
 
 
@@ -317,22 +316,12 @@ CHUNK_ATOMS: Final = (Type, Language, Tag)  # these may allow a part of a docume
 
 def all_of(terms: Iterable[Filter]) -> Filter:
     """Return `And` of the terms, simplified: flat, without repetitions, `nothing` wins."""
-    flat = _flatten(terms, And)
-    if NOTHING in flat:
-        return NOTHING
-    if len(flat) == 1:
-        return flat[0]
-    return And(flat)
+    return _simplified(terms, And, NOTHING)
 
 
 def any_of(terms: Iterable[Filter]) -> Filter:
     """Return `Or` of the terms, simplified: flat, without repetitions, `everything` wins."""
-    flat = _flatten(terms, Or)
-    if EVERYTHING in flat:
-        return EVERYTHING
-    if len(flat) == 1:
-        return flat[0]
-    return Or(flat)
+    return _simplified(terms, Or, EVERYTHING)
 
 
 def none_of(term: Filter) -> Filter:
@@ -346,17 +335,20 @@ def none_of(term: Filter) -> Filter:
     return Not(term)
 
 
-def _flatten(
-    terms: Iterable[Filter],
-    kind: type[And] | type[Or],
-) -> tuple[Filter, ...]:
+def _simplified(
+    terms: Iterable[Filter], kind: type[And | Or], winner: Filter
+) -> Filter:
     flat: dict[Filter, None] = {}
     for term in terms:
         if isinstance(term, kind):
             flat |= dict.fromkeys(term.terms)
         else:
             flat[term] = None
-    return tuple(flat)
+    if winner in flat:
+        return winner
+    if len(flat) == 1:
+        return next(iter(flat))
+    return kind(tuple(flat))
 
 
 def allows(
@@ -441,7 +433,7 @@ def quoted(value: str) -> str:
     """Return a value as the query language writes it: in quotes unless it is unambiguous."""
     if _BARE.fullmatch(value):
         return value
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = re.sub(r'[\\"]', r"\\\g<0>", value)
     return f'"{escaped}"'
 
 

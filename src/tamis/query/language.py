@@ -21,22 +21,9 @@ from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 from tamis.text.words import tag_name
 
 _KEYS: Final = (
-    "path",
-    "file",
-    "under",
-    "workspace",
-    "tag",
-    "type",
-    "lang",
-    "author",
-    "category",
-    "after",
-    "before",
-    "doc",
+    "path|file|under|workspace|tag|type|lang|author|category|after|before|doc"
 )
-_TERM: Final = re.compile(
-    rf"-?(?:(?:{'|'.join(_KEYS)}):(?=[^\s:])|is:archived(?=\s|$))"
-)
+_TERM: Final = re.compile(rf"-?(?:(?:{_KEYS}):(?=[^\s:])|is:archived(?=\s|$))")
 _QUOTED: Final = r'"(?:[^"\\]|\\[\s\S])*+"'
 _VALUE: Final = rf'{_QUOTED}|[^\s"()\[\]|]++'
 _TOKEN: Final = re.compile(rf"\s*(?:[-()|]|(?P<key>\w+):(?=\S)|(?P<word>{_VALUE}))")
@@ -96,13 +83,13 @@ def parse_filter(text: str, names: Names) -> f.Filter:
     return result
 
 
+@dataclass
 class _Reader:
     """A recursive descent over the tokens of one filter."""
 
-    def __init__(self, text: str, names: Names) -> None:
-        self.text = text
-        self.names = names
-        self.at = 0
+    text: str
+    names: Names
+    at: int = 0
 
     def alternatives(self, depth: int) -> f.Filter:
         """Read terms separated by `|`."""
@@ -185,7 +172,7 @@ class _Reader:
         shown = self.text
         if len(shown) > 80:
             shown = f"{shown[:77]}..."
-        keys = ", ".join(_KEYS)
+        keys = _KEYS.replace("|", ", ")
         return BadFilter(
             f"cannot read the filter {shown!r}: {problem}",
             hint=f"terms are key:value with one of {keys}; or archived; combine with -, | and ()",
@@ -226,12 +213,13 @@ def atom(
                 hint=_nearest(value, tuple(names.workspaces)),
             )
         case "tag":
-            if not tag_name(value):
+            tag = tag_name(value)
+            if not tag:
                 raise BadFilter(
                     f"{value!r} names no tag",
                     hint="write tag:NAME, or leave the term out",
                 )
-            return f.Tag(tag_name(value))
+            return f.Tag(tag)
         case "type":
             return f.Type(_one_of("chunk type", value, CHUNK_TYPES))
         case "lang":
@@ -252,7 +240,9 @@ def atom(
             raise BadFilter(
                 f"there is no filter is:{value}", hint="the only one is is:archived"
             )
-    raise BadFilter(f"there is no filter {key}:", hint=_nearest(key, (*_KEYS, "is")))
+    raise BadFilter(
+        f"there is no filter {key}:", hint=_nearest(key, (*_KEYS.split("|"), "is"))
+    )
 
 
 def _file_name(value: str, names: Names) -> str:

@@ -63,7 +63,12 @@ class Child:
         """Return one line of JSON; nothing when the child died of the question."""
         for _ in range(2):  # a child that died of anything else is replaced once
             try:
-                answer = self._ask_once(request)
+                process = self._process = self._process or _start()
+                assert process.stdin and process.stdout
+                rest = memoryview(request)
+                while rest:
+                    rest = rest[process.stdin.write(rest) :]
+                answer = _line(process.stdout)
             except OSError:
                 self._end()
                 continue
@@ -74,14 +79,6 @@ class Child:
             if answer or self._end() not in _FROM_OUTSIDE:
                 return answer
         return b""
-
-    def _ask_once(self, request: bytes) -> bytes:
-        process = self._process = self._process or _start()
-        assert process.stdin and process.stdout
-        rest = memoryview(request)
-        while rest:
-            rest = rest[process.stdin.write(rest) :]
-        return _line(process.stdout)
 
     def _end(self) -> int:
         """End the child; return its exit code, or a signal as a negative number."""

@@ -89,10 +89,7 @@ def _placed(
     name: str, text: str, language: str, found: Reading, sizes: ChunkingSettings
 ) -> tuple[list[Placed], list[Parent]]:
     """Return the chunks with their places, and the parents that they name."""
-    marks = []
-    for symbol in found.symbols:
-        marks.append((symbol.place, ".".join(symbol.trail)))
-    marks.sort()
+    marks = sorted((each.place, ".".join(each.trail)) for each in found.symbols)
     if not sizes.parents or not found.definitions:
         level = sizes
         if sizes.parents:
@@ -321,7 +318,7 @@ def cut_sections(
     sections: Iterable[Section],
     sizes: ChunkingSettings,
     language: str,
-    names: Iterable[Mark] = (),
+    names: Iterable[Mark],
 ) -> tuple[list[Placed], list[Parent]]:
     """Join sections and cut them to chunks, with parents first to their size and then to that of children.
 
@@ -422,10 +419,6 @@ class _Whole(NamedTuple):
     title: str
     is_type: bool = False
 
-    def fits(self, size: int) -> bool:
-        start, end = self.span
-        return end - start <= size
-
 
 def _parents(
     name: str,
@@ -457,11 +450,10 @@ def _parents(
     for span, around in zip(spans, wholes, strict=True):
         others = [whole for whole in around if whole.span != span]
         shown = [_Whole(content, name), *others]
-        while shown and not shown[0].fits(size):
-            del shown[0]
-        if shown:
-            start, end = shown[0].span
-            yield Parent(text[start:end], shown[0].title, *lines.of((start, end)))
+        fitting = [each for each in shown if each.span[1] - each.span[0] <= size]
+        if fitting:
+            start, end = fitting[0].span
+            yield Parent(text[start:end], fitting[0].title, *lines.of((start, end)))
             continue
         types = [whole for whole in others if whole.is_type]
         outer = [_Whole(everything, name), *types]

@@ -78,7 +78,10 @@ def _targets(
         case "php":
             yield from _php(path, statement)
         case "bash":
-            yield from _bash(path, statement)
+            for word in statement.split(None, 2)[1:2]:
+                target = word.strip("\"'")
+                if target and not _EXPANDED.search(target):
+                    yield _beside(path, target)
         case "scala":
             plain = _COMMENT.sub(" ", statement)
             for parts in _tree(plain.removeprefix("import")):
@@ -127,13 +130,6 @@ def _python(path: str, statement: str) -> Iterator[str]:
         if member:
             yield f"{base.rstrip('/')}/{member}"
     yield base
-
-
-def _bash(path: str, statement: str) -> Iterator[str]:
-    for word in statement.split(None, 2)[1:2]:
-        target = word.strip("\"'")
-        if target and not _EXPANDED.search(target):
-            yield _beside(path, target)
 
 
 def _php(path: str, statement: str) -> Iterator[str]:

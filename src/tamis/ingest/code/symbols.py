@@ -30,20 +30,8 @@ _MAX_INDENT: Final = 200
 # A header that says `.h` may be C++, and JavaScript may have types (Flow): tried when there are errors.
 _SECOND_READING: Final = {"c": "cpp", "javascript": "tsx"}
 
-TYPES: Final = frozenset(
-    {
-        "class",
-        "struct",
-        "interface",
-        "trait",
-        "impl",
-        "enum",
-        "object",
-        "record",
-        "union",
-        "extension",
-    }
-)
+_TYPES: Final = "class struct interface trait impl enum object record union extension"
+TYPES: Final = frozenset(_TYPES.split())
 _FUNCTIONS: Final = frozenset({"function", "method"})
 _SPACES: Final = frozenset({"namespace", "module"})
 _NO_DEFINITION: Final = frozenset({ABOVE, WRAP, ERROR, IMPORT})
@@ -219,16 +207,14 @@ class _Layout(Lines):
             above = self.at(place) - 1
             # A documentation comment may have a blank line between.
             comment = self._above.get(above - 1, -1)
-            if self._text.startswith("/**", comment) and self._is_blank(above):
-                above -= 1
+            if self._text.startswith("/**", comment):
+                start, end = self.starts[above - 1 : above + 1]
+                if not self._text[start:end].strip():
+                    above -= 1
             if above not in self._above:
                 break
             place = self._above.pop(above)
         return place
-
-    def _is_blank(self, line: int) -> bool:
-        start, end = self.starts[line - 1 : line + 1]
-        return not self._text[start:end].strip()
 
     def _begins_line(self, place: int) -> bool:
         start = self.starts[self.at(place) - 1]
