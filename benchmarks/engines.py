@@ -37,7 +37,7 @@ from tamis.index.engines import copy
 from tamis.index.qdrant import points as p
 from tamis.measure.judged import JudgedSet, open_judged
 from tamis.measure.metrics import ndcg
-from tamis.model import Facts, Found
+from tamis.model import Document, Facts, Found, FrontMatter
 from tamis.progress import Silent
 from tamis.query import filters as f
 
@@ -252,9 +252,9 @@ def _point(dice: np.random.Generator, number: int) -> p.Point:
         "fileHash": f"{number:064x}",
         "chunkId": str(number % 10),
     }
-    payload |= p.searchable(
-        Facts(path, tags=frozenset({"notes"}), modified=float(number)), f.Archived(())
-    )
+    front = FrontMatter(tags=("notes",))
+    document = Document(path, "", front, float(number), ())
+    payload |= p.searchable(document, f.Archived(()))
     payload |= {
         "content": " ".join(f"w{word:05}" for word in words),
         "chunk_type": "documentation",

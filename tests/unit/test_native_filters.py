@@ -139,14 +139,9 @@ def test_patterns_become_sets_of_documents(filter, expected):
 @pytest.mark.rows("R003-002", "R004-005", "R004-007")
 def test_what_is_stored_for_filters():
     """Ancestors as the conditions write them, tags with those above."""
-    facts = Facts(
-        "docs/api/Guide.md",
-        tags=frozenset({"area/web", "draft"}),
-        author=" Ada ",
-        category="GUIDE",
-        modified=2.5,
-    )
-    assert searchable(facts, f.Archived(ARCHIVE)) == {
+    front = FrontMatter(tags=("area/web", "draft"), author=" Ada ", category="GUIDE")
+    document = Document("docs/api/Guide.md", "", front, 2.5, ())
+    assert searchable(document, f.Archived(ARCHIVE)) == {
         "filePath": "docs/api/Guide.md",
         "document": "docs/api/Guide.md",
         "fileNames": ["Guide.md", "/docs/api/Guide.md", "Guide", "/docs/api/Guide"],
@@ -157,9 +152,10 @@ def test_what_is_stored_for_filters():
         "modified": 2.5,
         "archived": 0,
     }
-    assert searchable(Facts("a.old"), f.Archived(ARCHIVE))["archived"] == 1, (
-        "0 and 1, never true and false"
-    )
+    old = Document("a.old", "", FrontMatter(), 0.0, ())
+    archived = searchable(old, f.Archived(ARCHIVE))["archived"]
+    assert archived is not True, "0 and 1, never true and false"
+    assert archived == 1
 
 
 def test_a_point_has_one_id_and_another_generation_another():

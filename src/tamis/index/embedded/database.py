@@ -428,8 +428,9 @@ class Records:
         self.execute = connection.execute
 
     def file_states(self) -> dict[str, FileState]:
-        columns = "path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe"
-        rows = self.execute(f"SELECT {columns} FROM documents")
+        rows = self.execute(
+            "SELECT path, size, mtime_ns, ctime_ns, inode, read_ns, hash, recipe FROM documents"
+        )
         return {path: FileState._make(state) for path, *state in rows}
 
     def stamps(self, recipe: str) -> dict[str, Stamps]:
@@ -439,8 +440,7 @@ class Records:
         return {row[0]: row for row in rows}
 
     def skipped(self) -> tuple[Skipped, ...]:
-        columns = "path, reason, detail"
-        rows = self.execute(f"SELECT {columns} FROM skipped ORDER BY path")
+        rows = self.execute("SELECT path, reason, detail FROM skipped ORDER BY path")
         return tuple(Skipped(*row) for row in rows)
 
     def document(self, path: str) -> Document:
@@ -476,8 +476,7 @@ class Records:
     def names(self, documents: Sequence[DocumentRecord]) -> list[str]:
         """All names of these documents, in order."""
         keys = [document.id for document in documents]
-        what = "n.name FROM names n"
-        rows = select(self.connection, what, "n.document", keys)
+        rows = select(self.connection, "n.name FROM names n", "n.document", keys)
         return sorted({name for (name,) in rows})
 
     def links_from(self, documents: Sequence[DocumentRecord]) -> list[StoredLink]:

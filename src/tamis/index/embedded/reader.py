@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -135,10 +134,8 @@ class EmbeddedSnapshot(Records, LinkedSnapshot):
         return cache[folder]
 
     def documents(self, filter: Filter) -> list[str]:
-        found = []
-        for facts in self.facts():
-            if allows(filter, facts, "", None):
-                found.append(facts.path)
+        listed = self.facts()
+        found = [facts.path for facts in listed if allows(filter, facts, "", None)]
         return sorted(found)
 
     def facts_of(self, allowed: Allowed) -> Iterator[Facts]:
@@ -318,22 +315,19 @@ class EmbeddedSnapshot(Records, LinkedSnapshot):
     # --- Links ------------------------------------------------------------------
 
     def touching(self, paths: Paths, allowed: Allowed) -> EdgesOf:
-        is_allowed = partial(self._is_allowed, allowed)
-        return edges_of(self, paths, is_allowed, allowed.rows.links)
+        def is_allowed(document: DocumentRecord, ordinal: int | None) -> bool:
+            """Return True if a passage of a document, or any (ordinal None), is allowed."""
+            at = self._number[document.segment]
+            start, end = self.view.segments[at].rows_of(document.place)
+            if ordinal is not None:
+                start += ordinal
+                end = min(end, start + 1)
+            mask = allowed.rows.masks[at]
+            if mask is None:
+                return bool(start < end)
+            return bool(mask[start:end].any())
 
-    def _is_allowed(
-        self, allowed: Allowed, document: DocumentRecord, ordinal: int | None
-    ) -> bool:
-        """Return True if a passage of a document, or any (ordinal None), is allowed."""
-        at = self._number[document.segment]
-        start, end = self.view.segments[at].rows_of(document.place)
-        if ordinal is not None:
-            start += ordinal
-            end = min(end, start + 1)
-        mask = allowed.rows.masks[at]
-        if mask is None:
-            return bool(start < end)
-        return bool(mask[start:end].any())
+        return edges_of(self, paths, is_allowed, allowed.rows.links)
 
     # --- Passages ---------------------------------------------------------------
 

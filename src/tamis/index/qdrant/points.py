@@ -8,7 +8,7 @@ the last run skipped. docs/cluster.md lists their fields.
 import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, Protocol
@@ -246,10 +246,11 @@ def native(
             return {"should": each(*terms)}
         case f.Not(term):
             return {"must_not": each(term)}
-        case f.Tag(name) if filter.implied != f.NOTHING:
-            return {"should": [equals("tagTree", f.nfc(name)), *each(filter.implied)]}
         case f.Tag(name):
-            return equals("tagTree", f.nfc(name))
+            tagged = equals("tagTree", f.nfc(name))
+            if filter.implied == f.NOTHING:
+                return tagged
+            return {"should": [tagged, *each(filter.implied)]}
         case f.Archived(patterns) if patterns == tuple(archive):
             return equals("archived", 1)
         case f.Path() | f.Archived():
@@ -283,17 +284,13 @@ def _below(folders: Sequence[str]) -> Native:
 
 def _matching(atom: f.Path | f.Archived, listed: Sequence[Facts]) -> Native:
     """Name the documents that match, or those that do not: the shorter list."""
-    inside: list[str] = []
-    outside: list[str] = []
-    for facts in listed:
-        if atom.matches(facts):
-            inside.append(facts.path)
-        else:
-            outside.append(facts.path)
-    if len(inside) <= len(outside):
+    inside = [facts.path for facts in listed if atom.matches(facts)]
+    if 2 * len(inside) <= len(listed):
         return any_of("filePath", inside)
-    if not outside:
+    if len(inside) == len(listed):
         return every()
+    known = set(inside)
+    outside = [facts.path for facts in listed if facts.path not in known]
     return {"must_not": [any_of("filePath", outside)]}
 
 
@@ -312,17 +309,10 @@ def points_of(
     row = 0
     for prepared in batch:
         document = prepared.document
-        front = document.front
-        facts = Facts(
-            document.path,
-            tags=frozenset(front.tags),
-            modified=document.modified,
-            **{name: getattr(front, name) for name in PROPERTIES},
-        )
-        shared = searchable(facts, archive) | {
+        shared = searchable(document, archive) | {
             "root": root,
             "born": born,
-            "tags": list(front.tags),
+            "tags": list(document.front.tags),
             "title": document.title,
             "fileHash": prepared.state.hash.hex(),
         }
@@ -341,21 +331,23 @@ def points_of(
         yield Point(own, shared | _document_fields(prepared))
 
 
-def searchable(facts: Facts, archive: f.Archived) -> Payload:
+def searchable(document: Document, archive: f.Archived) -> Payload:
     """The fields of a document that the conditions of `native` look at."""
-    folders = f.plain(facts.path).split("/")[:-1]
+    path = document.path
+    front = document.front
+    folders = f.plain(path).split("/")[:-1]
     tags: set[str] = set()
-    for tag in facts.tags:
+    for tag in front.tags:
         tags.update(_prefixes(tag.split("/")))
     return {
-        "filePath": facts.path,
-        "document": f.nfc(facts.path),
-        "fileNames": list(dict.fromkeys(f.file_names(facts.path))),
+        "filePath": path,
+        "document": f.nfc(path),
+        "fileNames": list(dict.fromkeys(f.file_names(path))),
         "parentDirectories": [f"/{above}/" for above in _prefixes(folders)],
         "tagTree": sorted(tags),
-        **{name: f.folded(getattr(facts, name)) for name in PROPERTIES},
-        "modified": facts.modified,
-        "archived": int(archive.matches(facts)),
+        **{name: f.folded(getattr(front, name)) for name in PROPERTIES},
+        "modified": document.modified,
+        "archived": int(archive.matches(Facts(path))),
     }
 
 
@@ -388,12 +380,10 @@ def _document_fields(prepared: Prepared) -> Payload:
     for link in document.links:
         name = link_key(link, document.path)
         if name:
-            stored = [link.type, link.target, link.anchor, link.ordinal, name]
-            links.append(stored)
+            links.append([link.type, link.target, link.anchor, link.ordinal, name])
     parents = []
     for each in document.parents:
-        place = (each.start_line, each.end_line)
-        parents.append([each.content, each.header_path, *place])
+        parents.append(list(astuple(each)))
     return {
         "kind": "document",
         "chunks": len(document.chunks),

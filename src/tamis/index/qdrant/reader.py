@@ -147,27 +147,24 @@ class QdrantSnapshot(LinkedSnapshot):
     def allow(self, filter: Filter) -> Allowed:
         known = self._view.allowed
         allowed = known.get(filter)
-        if allowed is None:
-            allowed = self._allow(filter)
-            if len(known) >= _CACHED_FILTERS:
-                known.clear()
-            known[filter] = allowed
-        return allowed
-
-    def _allow(self, filter: Filter) -> Allowed:
+        if allowed is not None:
+            return allowed
         condition = native(filter, self._listed, self.about.get("archive", ()))
         rows = Rows(self._visible("chunk", condition))
-        if filter == EVERYTHING:
-            return Allowed(rows, self.state.chunks, self.state.documents)
-        chunks = self._points.count(rows.native)
         documents = 0
-        if chunks and _cuts(filter):
-            documents = len(self._paths(rows.native))
-        elif chunks:
-            with_text = bounded("chunks", gt=0)
-            whole = self._visible("document", with_text, condition)
-            documents = self._points.count(whole)
-        return Allowed(rows, chunks, documents)
+        if filter == EVERYTHING:
+            chunks = self.state.chunks
+            documents = self.state.documents
+        elif chunks := self._points.count(rows.native):
+            if _cuts(filter):
+                documents = len(self._paths(rows.native))
+            else:
+                with_text = bounded("chunks", gt=0)
+                whole = self._visible("document", with_text, condition)
+                documents = self._points.count(whole)
+        if len(known) >= _CACHED_FILTERS:
+            known.clear()
+        return known.setdefault(filter, Allowed(rows, chunks, documents))
 
     def within(self, paths: Paths, allowed: Allowed) -> Allowed:
         keys = self.keys(paths, allowed)
@@ -204,11 +201,8 @@ class QdrantSnapshot(LinkedSnapshot):
         return self._view.listed
 
     def documents(self, filter: Filter) -> list[str]:
-        paths = []
-        for facts in self._listed():
-            if allows(filter, facts, "", None):
-                paths.append(facts.path)
-        return paths
+        listed = self._listed()
+        return [facts.path for facts in listed if allows(filter, facts, "", None)]
 
     def facts(self) -> Iterator[Facts]:
         return iter(self._listed())
@@ -240,20 +234,14 @@ class QdrantSnapshot(LinkedSnapshot):
 
     def skipped(self) -> tuple[Skipped, ...]:
         found = []
-        own = point_id(self._address.root, "skipped")
-        for point in self._points.get([own]):
+        for point in self._points.get([point_id(self._address.root, "skipped")]):
             found += [Skipped(*item) for item in point.payload["skipped"]]
         return tuple(sorted(found, key=lambda item: item.path))
 
     def warnings(self) -> dict[str, str]:
         found = self._documents("warning")
-        found.sort(key=lambda document: document.path)
-        warnings = {}
-        for document in found:
-            warning = document.payload["warning"]
-            if warning:
-                warnings[document.path] = warning
-        return warnings
+        warnings = {each.path: each.payload["warning"] for each in found}
+        return {path: text for path, text in sorted(warnings.items()) if text}
 
     def prepared(self) -> Iterator[Prepared]:
         every = [facts.path for facts in self._listed()]
@@ -287,13 +275,7 @@ class QdrantSnapshot(LinkedSnapshot):
         depth: int,
     ) -> Mapping[Lane, Sequence[Hit]]:
         exact = self._exact
-        found = lanes.search(
-            self._points,
-            asks,
-            allowed,
-            depth,
-            exact=exact,
-        )
+        found = lanes.search(self._points, asks, allowed, depth, exact=exact)
         hits = {}
         for ask in asks:
             rows = found[ask.lane]
@@ -340,10 +322,8 @@ class QdrantSnapshot(LinkedSnapshot):
             self._ids[row.path, row.ordinal] = row.id
 
     def passages(self, keys: Sequence[int]) -> Mapping[int, Passage]:
-        new = []
-        for key in dict.fromkeys(keys):
-            if key not in self._seen:
-                new.append(id_of(key))
+        wanted = dict.fromkeys(keys)
+        new = [id_of(key) for key in wanted if key not in self._seen]
         found = self._points.get(new, PASSAGE)
         self._note(found)
         if len(found) < len(new):
