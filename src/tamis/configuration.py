@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tamis.errors import BadSetting, nearest
 from tamis.settings import (
@@ -31,22 +31,22 @@ from tamis.settings import (
 )
 from tamis.weights import Weights
 
-_MOST_BYTES: Final = 1_000_000  # of a configuration file
-_LARGEST: Final = 2**63 - 1  # of whole numbers: what the index can hold
-_COLLECTION: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_MOST_BYTES = 1_000_000  # of a configuration file
+_LARGEST = 2**63 - 1  # of whole numbers: what the index can hold
+_COLLECTION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 # A host may be an IPv6 address in brackets; names and keys of a user have no place in it.
-_ADDRESS: Final = re.compile(
+_ADDRESS = re.compile(
     r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^/:@\[\]\s]+)(?::(?P<port>\d{1,6}))?(?:/[^@\s]*)?"
 )
-_SECTIONS: Final = tuple(
+_SECTIONS = tuple(
     section.name for section in fields(Settings) if section.name != "weights"
 )
-_NO_SETTINGS: Final = (USER_FILE_VARIABLE, TOKEN_VARIABLE, API_KEY_VARIABLE)
-_SWITCH: Final = {
+_NO_SETTINGS = (USER_FILE_VARIABLE, TOKEN_VARIABLE, API_KEY_VARIABLE)
+_SWITCH = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
-_KINDS: Final = {
+_KINDS = {
     int: "a whole number of at most 19 digits",
     float: "a number",
     bool: "true or false",
@@ -55,19 +55,19 @@ _KINDS: Final = {
     dict: "a table",
 }
 # Settings that name files. A project's file may only name files of the project.
-_PLACES: Final = (
+_PLACES = (
     "index.directory",
     "search.rerank_model",
     "search.synonyms",
 )
 # Settings that protect the machine. A project's file may lower them and not raise them.
-_GUARDS: Final = (
+_GUARDS = (
     "index.max_files",
     "index.max_file_bytes",
     "index.memory_mb",
     "model.cache_mb",
 )
-_OWN_CHOICE: Final = (
+_OWN_CHOICE = (
     "if you mean it, say so in your own configuration file, the environment or a flag"
 )
 

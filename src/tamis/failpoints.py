@@ -5,10 +5,9 @@ its own, to have it killed at one of them. No setting and no variable does that.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 # Each with what has just happened. A test holds that each is in the source and is reached.
-POINTS: Final = (
+POINTS = (
     "lock.held",  # the lock is ours, and nobody's name is in it yet
     "arrays.begun",  # a file is open, and its header written
     "arrays.written",  # all of it is written, nothing synced

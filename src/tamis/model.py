@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tamis.text.languages import ChunkType, without_known_extension
 
-INDEX_FOLDER: Final = ".tamis"  # in the root, unless another place is chosen
+INDEX_FOLDER = ".tamis"  # in the root, unless another place is chosen
 # Duplicates of a result that JSON lists: there may be thousands.
-MOST_PLACES: Final = 20
+MOST_PLACES = 20
 
 Lane = Literal["meaning", "words", "code", "links"]
 ScoreSource = Literal["fused", "rerank"]
@@ -305,7 +305,7 @@ class IndexState(Plain):
     pending_chunks: int = 0  # that the meaning lane does not know yet
 
 
-NO_INDEX: Final = IndexState(0, 0, 0, 0, "1970-01-01T00:00:00Z")
+NO_INDEX = IndexState(0, 0, 0, 0, "1970-01-01T00:00:00Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from types import UnionType
 from typing import (
     Any,
     Concatenate,
-    Final,
     Literal,
     ParamSpec,
     TypeVar,
@@ -26,21 +25,21 @@ from tamis.errors import BadQuery, UsageError, nearest
 from tamis.text.languages import CHUNK_TYPES
 
 # In characters. A model reads some two thousand, and the words lane gains nothing from more.
-LONGEST_QUERY: Final = 20_000
-LARGEST_LIMIT: Final = 100  # results of one question, over all its pages
-_MOST_VALUES: Final = 10_000  # in one list of files, patterns or tags
-_LARGEST_NUMBER: Final = 2**31 - 1
-_LONGEST_VALUE: Final = 80  # characters of a wrong value that an error repeats
+LONGEST_QUERY = 20_000
+LARGEST_LIMIT = 100  # results of one question, over all its pages
+_MOST_VALUES = 10_000  # in one list of files, patterns or tags
+_LARGEST_NUMBER = 2**31 - 1
+_LONGEST_VALUE = 80  # characters of a wrong value that an error repeats
 
 Kind = Literal["text", "texts", "integer", "number", "flag"]
-_KINDS: Final[Mapping[object, Kind]] = {
+_KINDS: Mapping[object, Kind] = {
     str: "text",
     Sequence[str]: "texts",
     int: "integer",
     float: "number",
     bool: "flag",
 }
-_SCHEMAS: Final[Mapping[Kind, dict[str, Any]]] = {
+_SCHEMAS: Mapping[Kind, dict[str, Any]] = {
     "text": {"type": "string"},
     "texts": {"type": "array", "items": {"type": "string"}},
     "integer": {"type": "integer"},
@@ -249,7 +248,7 @@ class _Short(reprlib.Repr):
         return "a huge number"
 
 
-_SHORT: Final = _Short()
+_SHORT = _Short()
 _SHORT.maxstring = _SHORT.maxother = _LONGEST_VALUE
 
 
@@ -428,7 +427,7 @@ class SearchRequest:
             object.__setattr__(self, each.name, value)
 
 
-ARGUMENTS: Final = arguments_of(SearchRequest)
+ARGUMENTS = arguments_of(SearchRequest)
 
 Owner = TypeVar("Owner")
 Request = TypeVar("Request")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from tamis.index.protocol import Snapshot
 from tamis.model import (
@@ -29,7 +28,7 @@ from tamis.query.filters import Archived
 from tamis.search.links import Reached
 from tamis.search.question import Answer, Question
 
-_LIKELY: Final = 0.3  # most answers whose best score is below it are none
+_LIKELY = 0.3  # most answers whose best score is below it are none
 
 
 def found(

@@ -7,12 +7,12 @@ constants that travel with the settings: only code sets them.
 import math
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any
 
 from tamis.weights import FIELD_WEIGHTS, Weights
 
 # Addresses that editors open files by. A project's own file chooses among these, no more.
-EDITORS: Final[Mapping[str, str]] = {
+EDITORS: Mapping[str, str] = {
     "vscode": "vscode://file{path}:{line}",
     "vscodium": "vscodium://file{path}:{line}",
     "cursor": "cursor://file{path}:{line}",
@@ -23,10 +23,10 @@ EDITORS: Final[Mapping[str, str]] = {
 }
 
 
-DEFAULT_MODEL: Final = "granite"
-QUICK_MODEL: Final = "hashing"  # takes no longer than looking a vector up
-NO_MODEL: Final = "none"  # words only: no vectors are made or searched
-MODELS: Final = (DEFAULT_MODEL, "bge", QUICK_MODEL, NO_MODEL)
+DEFAULT_MODEL = "granite"
+QUICK_MODEL = "hashing"  # takes no longer than looking a vector up
+NO_MODEL = "none"  # words only: no vectors are made or searched
+MODELS = (DEFAULT_MODEL, "bge", QUICK_MODEL, NO_MODEL)
 
 
 def key(
@@ -352,7 +352,7 @@ class Settings:
 
 
 # What each is worth, and what it costs, is measured in docs/ranking.md.
-PRESETS: Final[Mapping[str, Settings]] = {
+PRESETS: Mapping[str, Settings] = {
     "fast": Settings(
         SearchSettings(preset="fast", max_hops=0, ngram_dedup_enabled=False),
         weights=Weights(candidate_depth=50),
@@ -363,28 +363,28 @@ PRESETS: Final[Mapping[str, Settings]] = {
         weights=Weights(candidate_depth=100, graph_trust=1.5),
     ),
 }
-KEYS: Final[Mapping[str, Field[Any]]] = {
+KEYS: Mapping[str, Field[Any]] = {
     f"{section.name}.{each.name}": each
     for section in fields(Settings)
     if section.name not in ("workspaces", "weights")
     for each in fields(getattr(Settings(), section.name))
     if each.metadata
 }
-ENVIRONMENT_NAMES: Final = {
+ENVIRONMENT_NAMES = {
     "TAMIS_INDEX_DIR": "index.directory",
     "GRAPHRAG_EXCLUDE_ARCHIVED": "search.exclude_archived",
     "GRAPHRAG_IGNORE_FILE": "ignore.file",
     "GRAPHRAG_DEFAULT_EXCLUSIONS": "ignore.default_exclusions",
     "GRAPHRAG_ARCHIVE_PATTERNS": "archive.patterns",
 }
-OTHER_NAMES: Final = {"search.parent_retrieval_enabled": "chunking.parents"}
+OTHER_NAMES = {"search.parent_retrieval_enabled": "chunking.parents"}
 # Keys that there were before, with what to do now.
-_SAME_NAME: Final = """
+_SAME_NAME = """
     candidate_depth path_boost coherence saturation named_boost content_dedup_enabled
     rerank_budget_ms query_expansion_top_k query_expansion_threshold query_expansion_min_frequency
     query_expansion_max_terms query_expansion_keywords synonym_weight
     """.split()  # noqa: SIM905
-_WEIGHTS: Final = {
+_WEIGHTS = {
     **{f"search.{name}": name for name in _SAME_NAME},
     "search.score_confidence": "score_trust",
     "search.adaptive_confidence": "adaptive_trust",
@@ -397,11 +397,11 @@ _WEIGHTS: Final = {
     "archive.folder_penalty": "archive_folder_penalty",
     "archive.file_penalty": "archive_file_penalty",
 }
-_NO_SIZES: Final = "the sizes that chunking.parents cuts to are fixed"
-_AT_CREATION: Final = (
+_NO_SIZES = "the sizes that chunking.parents cuts to are fixed"
+_AT_CREATION = (
     "it is asked when a collection is created (tamis index --engine URL {option})"
 )
-GONE: Final[Mapping[str, str]] = {
+GONE: Mapping[str, str] = {
     **{
         old: f"it is measured; try another value with tamis eval --config NAME={new}=VALUE"
         for old, new in _WEIGHTS.items()
@@ -434,10 +434,10 @@ GONE: Final[Mapping[str, str]] = {
     "engine.quantisation": _AT_CREATION.format(option="--quantization"),
     "engine.on_disk": _AT_CREATION.format(option="--on-disk"),
 }
-USER_FILE_VARIABLE: Final = "TAMIS_USER_CONFIG"
+USER_FILE_VARIABLE = "TAMIS_USER_CONFIG"
 # Secrets are no settings: they belong in no file that is shared.
-TOKEN_VARIABLE: Final = "TAMIS_TOKEN"
-API_KEY_VARIABLE: Final = "TAMIS_ENGINE_API_KEY"
+TOKEN_VARIABLE = "TAMIS_TOKEN"
+API_KEY_VARIABLE = "TAMIS_ENGINE_API_KEY"
 
 
 def environment_name(name: str) -> str:

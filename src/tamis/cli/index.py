@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tamis.model import Report
 
 
-_LAYOUT: Final = (
+_LAYOUT = (
     click.option(
         "--shards",
         type=click.IntRange(1),

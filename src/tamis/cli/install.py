@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Done = Sequence[tuple[Step, Path | None]]
 
 
-_DONE: Final = {
+_DONE = {
     "added": "added",
     "updated": "updated",
     "unchanged": "nothing to do",
@@ -28,7 +28,7 @@ _DONE: Final = {
     "absent": "nothing to remove",
     "manual": "to be done by hand",
 }
-_PLANNED: Final = _DONE | {
+_PLANNED = _DONE | {
     "added": "would add",
     "updated": "would update",
     "removed": "would remove",

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -18,7 +18,7 @@ from tamis.errors import TamisError
 from tamis.text.printable import visible, visible_lines
 
 # Module and function of each command.
-_COMMANDS: Final = {
+_COMMANDS = {
     "doctor": "index.doctor",
     "eval": "evaluate.evaluate",
     "explain-ignore": "index.explain_ignore",

@@ -1,7 +1,7 @@
 """Answers as text for people. Colours are dropped where the output is no terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,22 +11,22 @@ from tamis.text.printable import also_in, visible
 if TYPE_CHECKING:
     from tamis.index.doctor.checks import Health
 
-_SNIPPET_LINES: Final = 8
-_SNIPPET_WIDTH: Final = 160
-_SHOWN_WARNINGS: Final = 10
-_SHOWN_PLACES: Final = 3
-_EXPECTED: Final = (
+_SNIPPET_LINES = 8
+_SNIPPET_WIDTH = 160
+_SHOWN_WARNINGS = 10
+_SHOWN_PLACES = 3
+_EXPECTED = (
     "ignored",
     "link",
     "binary",
 )  # reasons for skipping that need no warning
-_COLOURS: Final = {
+_COLOURS = {
     "ok": "green",
     "skipped": "yellow",
     "warning": "yellow",
     "fault": "red",
 }
-_VERDICTS: Final = {
+_VERDICTS = {
     "healthy": "the index is healthy",
     "repairable": "run: tamis doctor --repair (your files are only read)",
     "attention": "the index can be used; see above for what to do",

@@ -4,7 +4,7 @@ import shlex
 import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 # Seconds that an answer waits for the look at the files: enough for some 100,000.
-PATIENCE: Final = 2.0
-_LOOKED_UP: Final = 20  # excluded files whose names are looked up
+PATIENCE = 2.0
+_LOOKED_UP = 20  # excluded files whose names are looked up
 
 
 @click.command()

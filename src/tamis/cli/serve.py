@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tamis.live.watcher import Said
     from tamis.model import Report
 
-_WORTH_A_BAR: Final = 50  # files or passages: fewer are done before a bar is seen
-_CLOSING: Final = 0.3  # seconds for the work under way when a signal ends it
-_WATCH: Final = "tamis watch "  # how the command takes a folder
+_WORTH_A_BAR = 50  # files or passages: fewer are done before a bar is seen
+_CLOSING = 0.3  # seconds for the work under way when a signal ends it
+_WATCH = "tamis watch "  # how the command takes a folder
 
 
 _token = click.option(

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 Done = TypeVar("Done")
 
-_LINE_EVERY: Final = 5.0  # seconds between plain lines: enough for a log
+_LINE_EVERY = 5.0  # seconds between plain lines: enough for a log
 
 # --- options --------------------------------------------------------------------------------
 
 # Not checked by click: our own message says what to do.
-FOLDER: Final = click.Path(path_type=str, readable=False)
+FOLDER = click.Path(path_type=str, readable=False)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="No progress and no summary."

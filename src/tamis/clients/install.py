@@ -18,17 +18,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from tamis.clients.table import CLIENTS, Client, Machine, Scope
 from tamis.errors import BadClientFile, StorageFault, UsageError
 
 Action = Literal["added", "updated", "unchanged", "removed", "absent", "manual"]
 State = Literal["installed", "not installed", "no file", "something else", "unreadable"]
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every client accepts
-_STRING: Final = r'"(?:[^"\\\n]|\\.)*"'
-_COMMENTS: Final = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_COMMAS: Final = re.compile(rf"{_STRING}|(?<![{{\[,:]),(?=\s*[}}\]])", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every client accepts
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENTS = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMAS = re.compile(rf"{_STRING}|(?<![{{\[,:]),(?=\s*[}}\]])", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ The facts, with their sources, are in docs/agents.md. Paths are those of Linux a
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 Scope = Literal["project", "user"]
-SKILL: Final = "tamis/SKILL.md"  # a skill has a folder of its own name
+SKILL = "tamis/SKILL.md"  # a skill has a folder of its own name
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Client:
         return machine.find(self.skills) / SKILL
 
 
-_CLIENTS: Final = (
+_CLIENTS = (
     Client(
         "claude-code",
         "Claude Code",
@@ -157,4 +157,4 @@ _CLIENTS: Final = (
         next="Zed starts the server; a project's file counts once the project is trusted",
     ),
 )
-CLIENTS: Final = {client.name: client for client in _CLIENTS}
+CLIENTS = {client.name: client for client in _CLIENTS}

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-SPECIAL: Final = re.compile(r"[*?\[\\]")
-_ANYWHERE: Final = re.compile(r"\*{2,}/([^/]*)", re.DOTALL)
+SPECIAL = re.compile(r"[*?\[\\]")
+_ANYWHERE = re.compile(r"\*{2,}/([^/]*)", re.DOTALL)
 
 
 class Pattern(NamedTuple):
@@ -172,8 +172,8 @@ class _Glob:
 # its globs, last first.
 _Globs = dict[str, dict[int, dict[str, list[_Glob]]]]
 # An escape, a bracket and the rest after it, a wildcard.
-_NOT_LITERAL: Final = re.compile(r"\\.|\[.*|[*?\\]", re.DOTALL)
-_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_NOT_LITERAL = re.compile(r"\\.|\[.*|[*?\\]", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class _Index:
@@ -257,10 +257,10 @@ def _last_glob(globs: _Globs, subject: str, best: int) -> int:
 # --- globs as regular expressions ---------------------------------------------------------------
 
 # Twice the longest path: a longer glob is an attack on the compiler, not a name.
-_LONGEST: Final = 8_192
+_LONGEST = 8_192
 
 # Git's own tables, ASCII whatever the locale; its white space has no \v and no \f.
-_CLASSES: Final[Mapping[str, Iterable[int]]] = {
+_CLASSES: Mapping[str, Iterable[int]] = {
     "alnum": (string.ascii_letters + string.digits).encode(),
     "alpha": string.ascii_letters.encode(),
     "blank": b" \t",
@@ -274,14 +274,14 @@ _CLASSES: Final[Mapping[str, Iterable[int]]] = {
     "upper": string.ascii_uppercase.encode(),
     "xdigit": string.hexdigits.encode(),
 }
-_CAPITALS: Final = frozenset(string.ascii_uppercase.encode())
+_CAPITALS = frozenset(string.ascii_uppercase.encode())
 # Git knows the case of ASCII alone.
-_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 # Part of a bracket expression: a named class, or a byte, which may begin a range.
-_PART: Final = r"\[:([^\]]++)\](?<=:\])|(\\?.)(?:-(\\.|[^\]\\]))?"
-_PARTS: Final = re.compile(_PART, re.DOTALL)
-_TOKEN: Final = re.compile(
+_PART = r"\[:([^\]]++)\](?<=:\])|(\\?.)(?:-(\\.|[^\]\\]))?"
+_PARTS = re.compile(_PART, re.DOTALL)
+_TOKEN = re.compile(
     rf"""
       (?P<folders> (?<![^/])\*{{2,}}/ )
     | (?P<anything> (?<![^/])\*{{2,}}(?=\\/|\Z) )
@@ -294,11 +294,11 @@ _TOKEN: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 # Tokens that are expanded later, as characters that are no bytes.
-_STAR: Final = "\u0100"
-_FOLDERS: Final = "\u0101"  # any number of folders, none included
-_ANYTHING: Final = "\u0102"  # any bytes, slashes included
-_CROSSING: Final = re.compile(f"([{_FOLDERS}{_ANYTHING}])")
-_EXPRESSIONS: Final = {
+_STAR = "\u0100"
+_FOLDERS = "\u0101"  # any number of folders, none included
+_ANYTHING = "\u0102"  # any bytes, slashes included
+_CROSSING = re.compile(f"([{_FOLDERS}{_ANYTHING}])")
+_EXPRESSIONS = {
     "folders": _FOLDERS,
     "anything": _ANYTHING,
     "star": _STAR,

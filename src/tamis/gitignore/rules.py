@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.gitignore.patterns import Pattern, PatternList, parse_line, parse_lines
 from tamis.gitignore.repository import (
@@ -30,12 +30,12 @@ from tamis.gitignore.repository import (
     users_excludes,
 )
 
-_BUILT_IN: Final = (".tamis/", ".git", ".svn/", ".hg/", ".jj/", ".bzr/")
+_BUILT_IN = (".tamis/", ".git", ".svn/", ".hg/", ".jj/", ".bzr/")
 
 # Build and dependency folders, test data, temporary files, editors' files, large binary
 # files, generated files, and the metadata of version control, which is
 # built in as well, where no rule can undo it.
-_DEFAULTS: Final = """
+_DEFAULTS = """
 dist/ build/ node_modules/ target/ __pycache__/ *.pyc
 test/fixtures/ test/mocks/ **/__mocks__/
 *.tmp *.temp .cache/ tmp/
@@ -46,10 +46,10 @@ test/fixtures/ test/mocks/ **/__mocks__/
 """
 
 
-_INCLUDE: Final = ":include:"
-_MOST_NESTED: Final = 16
+_INCLUDE = ":include:"
+_MOST_NESTED = 16
 # Files in all: where each file includes the next one twice, they double with every level.
-_MOST_INCLUDES: Final = 256
+_MOST_INCLUDES = 256
 
 
 class Layer(IntEnum):
@@ -82,7 +82,7 @@ class Verdict(NamedTuple):
     rule: Rule | None
 
 
-_UNDECIDED: Final = Verdict(False, None)
+_UNDECIDED = Verdict(False, None)
 
 
 @dataclass(frozen=True, slots=True)

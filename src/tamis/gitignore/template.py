@@ -1,11 +1,10 @@
 """Ignore files to start from: what `tamis init` writes."""
 
 from pathlib import Path
-from typing import Final
 
 from tamis.errors import UsageError, storage_faults
 
-_HEAD: Final = """\
+_HEAD = """\
 # {name}: what tamis leaves out of its index, on top of .gitignore and the built-in defaults.
 # Syntax as in .gitignore; `!pattern` takes back what a weaker rule ignores; `:include:FILE` takes in
 # another file's patterns. See what a path comes to with: tamis explain-ignore PATH
@@ -14,7 +13,7 @@ _HEAD: Final = """\
 # found with `tamis search --archived`. List it here to leave it out altogether.
 """
 
-_BODIES: Final = {
+_BODIES = {
     "general": """\
 # Build output
 dist/
@@ -168,7 +167,7 @@ fuzz/corpus/
 fuzz/artifacts/
 """,
 }
-KINDS: Final = tuple(_BODIES)
+KINDS = tuple(_BODIES)
 
 
 def write_template(

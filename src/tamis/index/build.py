@@ -15,7 +15,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 from tamis.index.embed_pending import Load, embed_now, embed_pending, without_vectors
 from tamis.index.plan import Plan, make_plan, read_within, recipe
@@ -29,20 +28,20 @@ from tamis.progress import Progress
 from tamis.settings import NO_MODEL, Settings
 
 # A segment of this many passages takes some 40 MB of memory before it is written.
-BATCH_CHUNKS: Final = 8_192
+BATCH_CHUNKS = 8_192
 # Bytes of memory for each passage that waits to be written, and for each of its characters.
-_PER_CHUNK: Final = 2_000
-_PER_CHARACTER: Final = 8
+_PER_CHUNK = 2_000
+_PER_CHARACTER = 8
 # Shares of index.memory_mb. A batch and a merge are in memory at once, and so is the file that is
 # being read, whose share is in `tamis.index.plan`.
-_FOR_BATCH: Final = 0.25
-_FOR_MERGE: Final = 0.5
-_GROWTH: Final = 2  # an index may grow to this many times the files that were agreed to
-BATCH_SECONDS: Final = 10.0  # of work that an interrupted run may lose
+_FOR_BATCH = 0.25
+_FOR_MERGE = 0.5
+_GROWTH = 2  # an index may grow to this many times the files that were agreed to
+BATCH_SECONDS = 10.0  # of work that an interrupted run may lose
 # Seconds until the first files can be found; each further batch may take twice as long.
-FIRST_SECONDS: Final = 0.25
+FIRST_SECONDS = 0.25
 # Bytes of changed files that are embedded before they are committed: a second or two.
-AT_ONCE: Final = 32_768
+AT_ONCE = 32_768
 
 
 def build(

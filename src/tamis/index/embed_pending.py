@@ -7,7 +7,7 @@ seconds, so a run that is interrupted, or that yields to something more urgent, 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ from tamis.model import Document, FileState, embedding_text, under_trail
 from tamis.models.embedders import Embedder
 from tamis.progress import Progress
 
-PORTION: Final = 32  # passages embedded at a time: enough to keep all threads busy
-_SECONDS: Final = 10.0  # between two commits
-_PER_ROW: Final = 10_000  # bytes of memory for a row that is moved, besides its vector
+PORTION = 32  # passages embedded at a time: enough to keep all threads busy
+_SECONDS = 10.0  # between two commits
+_PER_ROW = 10_000  # bytes of memory for a row that is moved, besides its vector
 # The share of time that may go into commits. Each one moves rows: the more, the more are pending.
-_SHARE: Final = 0.1
+_SHARE = 0.1
 
 Item = TypeVar("Item")
 Load = Callable[[], Embedder | None]

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
 
 from tamis.errors import IndexMismatch
 from tamis.index.embedded.reader import Reader
@@ -15,9 +14,9 @@ from tamis.model import Report
 from tamis.progress import Progress
 from tamis.settings import Settings
 
-_CHUNKS: Final = 2_048  # passages written at a time
-_OF_MODEL: Final = ("model", "fingerprint", "dimension")
-_OF_RUN: Final = ("git", "began")
+_CHUNKS = 2_048  # passages written at a time
+_OF_MODEL = ("model", "fingerprint", "dimension")
+_OF_RUN = ("git", "began")
 
 
 def open_index(

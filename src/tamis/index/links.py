@@ -6,13 +6,13 @@ cost of a lookup depends on the documents, their links, and other documents with
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from tamis.index.protocol import Allowed, Edge, Paths
 from tamis.model import Link
 from tamis.text import linking
 
-_REMEMBERED: Final = 4_096  # documents whose links are cached with the rows of a filter
+_REMEMBERED = 4_096  # documents whose links are cached with the rows of a filter
 
 
 # A link in its document, and the name that it looks for. Documents are in the engine's own form, and

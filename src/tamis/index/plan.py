@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tamis.errors import TooManyFiles
 from tamis.gitignore.rules import IgnoreOptions, Rules, explain, open_rules
@@ -26,11 +26,11 @@ from tamis.text.words import TOKENIZER_VERSION
 if TYPE_CHECKING:
     from tamis.ingest.read import Source
 
-_FOR_FILE: Final = 0.25  # share of index.memory_mb for the file that is being read
-_PER_BYTE: Final = 10  # bytes of memory for each byte of a file that is parsed
+_FOR_FILE = 0.25  # share of index.memory_mb for the file that is being read
+_PER_BYTE = 10  # bytes of memory for each byte of a file that is parsed
 # A file that was changed this shortly before it was read may change again unnoticed.
-RACY_NS: Final = 2_000_000_000
-_OUTSIDE: Final = "outside the root"
+RACY_NS = 2_000_000_000
+_OUTSIDE = "outside the root"
 
 Kind = Literal["changed", "touched", "outdated", "unsure", "skipped"]
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ Touched = tuple[str, FileState, float]  # path, new state and date of an unchang
 IndexFacts = Mapping[str, Any]  # by name: its model, its root, when it was built...
 
 # Weights of terms by which every term counts the same.
-EVENLY: Final[Mapping[str, float]] = MappingProxyType({})
+EVENLY: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Layout:
     on_disk: bool | None = None  # vectors, postings and payload
 
 
-AS_USUAL: Final = Layout()
+AS_USUAL = Layout()
 
 
 class Index(Protocol):

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,11 @@ from tamis.models.embedders import Embedder, check_model, model_facts, model_nam
 from tamis.progress import Progress
 from tamis.settings import Settings
 
-BATCH: Final = 512  # terms embedded between two files: a second or two of work
-_ROWS: Final = 500  # texts read at a time
-_REPORT_EVERY: Final = 5.0  # seconds
-_ROUNDS: Final = (
-    5  # others may index meanwhile; after these rounds, a later run continues
-)
-_LOCK: Final = "concepts.lock"
+BATCH = 512  # terms embedded between two files: a second or two of work
+_ROWS = 500  # texts read at a time
+_REPORT_EVERY = 5.0  # seconds
+_ROUNDS = 5  # others may index meanwhile; after these rounds, a later run continues
+_LOCK = "concepts.lock"
 
 Load = Callable[[str], Embedder | None]
 

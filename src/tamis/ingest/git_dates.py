@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.gitignore.repository import repository_files
 from tamis.ingest.walk import Entry
 
-_SECONDS: Final = 10.0  # for the whole history: some 100,000 commits
-_MOST_BYTES: Final = 512 * 2**20  # of what git says
-_PORTION: Final = 2**16
-_LATEST: Final = 2**40  # seconds; a commit may claim any time
-_GIT: Final = (
+_SECONDS = 10.0  # for the whole history: some 100,000 commits
+_MOST_BYTES = 512 * 2**20  # of what git says
+_PORTION = 2**16
+_LATEST = 2**40  # seconds; a commit may claim any time
+_GIT = (
     "git", "--no-pager", "--no-replace-objects",
     "-c", "core.fsmonitor=false",
     "-c", f"core.hooksPath={os.devnull}",
@@ -36,26 +36,26 @@ _GIT: Final = (
     "-c", "submodule.recurse=false",
 )  # fmt: skip
 # What a commit made of each file, by its content; of a merge, what is in none of its parents (-c).
-_LOG: Final = (
+_LOG = (
     "log", "-z", "--raw", "-c", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv",
     "--no-show-signature", "--no-color", "--full-history", "--relative", "--format=tformat:%x01%ct",
 )  # fmt: skip
 # The list against the last commit, without a look at the files themselves.
-_STAGED: Final = (
+_STAGED = (
     "diff-index", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=all",
     "--relative", "HEAD", "--", ".",
 )  # fmt: skip
 # Before an edition whose history took too long: it is not read again.
-_LATE: Final = "late "
+_LATE = "late "
 # No locks, no questions, no network.
-_ENVIRONMENT: Final = {
+_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "LC_ALL": "C",
 }
-_TRACKED: Final = re.compile(
+_TRACKED = re.compile(
     rb"(?P<mode>\d+) (?P<content>[0-9a-f]+) 0\t(?P<path>[^\0]+)\0\s+ctime: \S+\n"
     rb"\s+mtime: (?P<seconds>\d+):(?P<nanoseconds>\d+)\n[^\n]+\n[^\n]+\n\s+size: (?P<size>\d+)\t[^\n]*\n"
 )

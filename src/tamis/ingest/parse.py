@@ -5,7 +5,6 @@ Every format has a parser of one signature: path, text and sizes give a `Parsed`
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from tamis.ingest.code.chunks import parse_code
 from tamis.ingest.code.data import parse_data
@@ -29,7 +28,7 @@ from tamis.text.words import tag_name
 Parser = Callable[[str, str, ChunkingSettings], Parsed]
 
 # By extension; a file with another one is plain text.
-PARSERS: Final[dict[str, Parser]] = {
+PARSERS: dict[str, Parser] = {
     **dict.fromkeys(CODE_LANGUAGE, parse_code),
     **dict.fromkeys(DATA_LANGUAGE, parse_data),
     **dict.fromkeys(MARKDOWN, parse_markdown),

@@ -6,14 +6,13 @@ import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tamis.ingest.walk import Entry, shown, stamps
 from tamis.model import Skipped
 from tamis.text.words import content_hash
 
-_SNIFFED: Final = 8192  # bytes looked at for a NUL, as git does
-_BOMS: Final = (
+_SNIFFED = 8192  # bytes looked at for a NUL, as git does
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     # Before UTF-16: its mark begins with the other's.
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -22,11 +21,11 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 # A larger share of control characters is data, whatever its name says.
-_MOST_CONTROLS: Final = 0.1
-_CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
+_MOST_CONTROLS = 0.1
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 # Behind a mark it takes more to be data: the file says that it is text, and may be damaged.
-_MOST_BROKEN: Final = 0.5
-_CONTROL_CHARACTERS: Final = dict.fromkeys((*_CONTROLS, *range(0x7F, 0xA0)))
+_MOST_BROKEN = 0.5
+_CONTROL_CHARACTERS = dict.fromkeys((*_CONTROLS, *range(0x7F, 0xA0)))
 
 
 @dataclass(frozen=True, slots=True)

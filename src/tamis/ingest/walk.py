@@ -9,13 +9,13 @@ import stat
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.errors import BadFolder
 from tamis.gitignore.rules import Rules, Verdict
 from tamis.model import INDEX_FOLDER, Skipped
 
-FARTHEST: Final = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
+FARTHEST = 2**63 - 1  # SQLite's integers end there, in nanoseconds the year 2262
 
 
 class Entry(NamedTuple):

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from tamis.corpus import Corpus
 from tamis.errors import NotIndexed, UsageError
@@ -36,11 +36,11 @@ from tamis.search.question import filter_of
 from tamis.text.languages import MARKDOWN, PROSE, extension, language_of
 from tamis.text.linking import Directory, named
 
-MOST_NODES: Final = 120  # of a picture: more cannot be read
-_SHOWN: Final = 5  # documents that an error names
-_WHOLE: Final = 1 << 30  # characters: no indexed document has as many
-_TOO_LONG: Final = (Hint("the text is cut", Advice.READ_ON),)
-_MOVED: Final = Hint("the file has changed since it was indexed: lines may have moved")
+MOST_NODES = 120  # of a picture: more cannot be read
+_SHOWN = 5  # documents that an error names
+_WHOLE = 1 << 30  # characters: no indexed document has as many
+_TOO_LONG = (Hint("the text is cut", Advice.READ_ON),)
+_MOVED = Hint("the file has changed since it was indexed: lines may have moved")
 
 
 # --- Passages -------------------------------------------------------------------------------

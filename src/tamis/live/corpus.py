@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from tamis.corpus import Corpus, index_directory
 from tamis.errors import IndexLocked, TamisError
@@ -22,17 +21,17 @@ from tamis.progress import Progress, Silent
 from tamis.settings import Settings
 
 # Seconds that a search may wait for changes if older answers are there.
-PATIENCE: Final = 1.0
+PATIENCE = 1.0
 # A look is followed by a rest of this many times its length: large trees cost no more.
-REST: Final = 10.0
+REST = 10.0
 # Seconds between two looks while another process indexes; they double.
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
-_TICK: Final = 0.1  # seconds between two reports of progress
-_CLOSING: Final = 1.0  # seconds that closing waits for the background; nothing is lost
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_TICK = 0.1  # seconds between two reports of progress
+_CLOSING = 1.0  # seconds that closing waits for the background; nothing is lost
 
 # Roots of one server are indexed one after the other.
-_one_at_a_time: Final = threading.Lock()
+_one_at_a_time = threading.Lock()
 
 Watch = Callable[[int, int, str], None]
 Event = Said | Report | TamisError

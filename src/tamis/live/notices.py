@@ -12,26 +12,25 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from tamis.gitignore.repository import is_inside
 from tamis.gitignore.rules import Rules
 
 Paths = frozenset[str]
 
-LOST: Final[Paths] = frozenset()  # something may have changed without a notice
+LOST: Paths = frozenset()  # something may have changed without a notice
 # One watch per folder on Linux, so that ignored trees cost none; elsewhere one per tree.
-RECURSIVE: Final = not sys.platform.startswith("linux")
+RECURSIVE = not sys.platform.startswith("linux")
 # Between two looks at what has come: the cost of idling, and how late a notice may be.
-_STEP_MS: Final = 50
+_STEP_MS = 50
 # Seconds without changes that have usually passed when a notice is passed on.
-QUIET: Final = _STEP_MS / 1000
+QUIET = _STEP_MS / 1000
 # Paths at once: the system's queue (16,384 events on Linux) may have been full.
-FLOOD: Final = 1_000
-_STALLED: Final = 5.0  # seconds without a look: the machine slept, or we were stopped
-_CLOSING: Final = 1.0  # seconds that closing waits
-_RULES: Final = frozenset({".gitignore", ".ignore"})  # hidden, and yet they matter
-_PROJECT: Final = frozenset({"tamis.toml", "pyproject.toml"})
+FLOOD = 1_000
+_STALLED = 5.0  # seconds without a look: the machine slept, or we were stopped
+_CLOSING = 1.0  # seconds that closing waits
+_RULES = frozenset({".gitignore", ".ignore"})  # hidden, and yet they matter
+_PROJECT = frozenset({"tamis.toml", "pyproject.toml"})
 
 
 class NoNotices(Exception):

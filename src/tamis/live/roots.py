@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from tamis.corpus import Corpus
 from tamis.errors import BadFilter, IndexMissing, NotIndexed, UsageError
@@ -24,7 +24,7 @@ from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 Answer = TypeVar("Answer")
 
 # Fields of an index's state that several roots add up.
-_SUMMED: Final = (
+_SUMMED = (
     "generation",
     "documents",
     "chunks",
@@ -32,7 +32,7 @@ _SUMMED: Final = (
     "pending_chunks",
 )
 # Reasons of a root that does not know the file.
-_UNKNOWN: Final = ("no such file", "not indexed", "outside the root")
+_UNKNOWN = ("no such file", "not indexed", "outside the root")
 
 
 @dataclass(frozen=True, slots=True)

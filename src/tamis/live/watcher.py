@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from tamis.corpus import Corpus
 from tamis.errors import IndexLocked, TamisError
@@ -27,18 +27,18 @@ from tamis.ingest.walk import folders, shown
 from tamis.live.notices import LOST, QUIET, RECURSIVE, NoNotices, Notices, Paths, Signs
 from tamis.model import Plain
 
-_TICK: Final = 0.5  # seconds between two looks at the root itself, the lock, the index
-_SUCCESSION: Final = 2.0  # seconds between two tries to become the watcher
+_TICK = 0.5  # seconds between two looks at the root itself, the lock, the index
+_SUCCESSION = 2.0  # seconds between two tries to become the watcher
 # A burst takes at most so many times the quiet that is waited for: 5 seconds by default.
-_MOMENTS: Final = 25
-RETRY: Final = 10.0  # seconds until a failed run is tried again
+_MOMENTS = 25
+RETRY = 10.0  # seconds until a failed run is tried again
 # Seconds of rest for each second of computing, if files change all the time; only computing beyond
 # the credit counts, since people save a few times in a row.
-_REST: Final = 4.0
-_CREDIT: Final = 3.0
-_LONGEST_REST: Final = 5.0
-_CLOSING: Final = 1.0  # seconds that closing waits
-_ATTEMPTS: Final = 10  # to watch folders that come and go meanwhile
+_REST = 4.0
+_CREDIT = 3.0
+_LONGEST_REST = 5.0
+_CLOSING = 1.0  # seconds that closing waits
+_ATTEMPTS = 10  # to watch folders that come and go meanwhile
 
 State = Literal["watching", "polling", "waiting", "following", "failing"]
 

@@ -24,27 +24,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any
 
 from tamis.errors import BadJudgedSet, storage_faults
 
-_QUERIES: Final = "queries.jsonl"
-_JUDGEMENTS: Final = "qrels.tsv"
-_PACKED: Final = ("corpus.jsonl", "corpus.jsonl.gz")
-_TREE: Final = "documents"
-_LAYOUT: Final = 1  # raised when documents become other files: old folders are not used
-_LABELS: Final = ("kind", "intent", "category", "type")
-_GRADE: Final = re.compile(r"[+-]?[0-9]{1,7}")
-_LARGEST_GRADE: Final = 1_000_000
-_LONGEST_NAME: Final = 255  # bytes of a part of a path, as file systems have it
-_LONGEST_OWN_NAME: Final = 80  # characters of a name that we make ourselves
+_QUERIES = "queries.jsonl"
+_JUDGEMENTS = "qrels.tsv"
+_PACKED = ("corpus.jsonl", "corpus.jsonl.gz")
+_TREE = "documents"
+_LAYOUT = 1  # raised when documents become other files: old folders are not used
+_LABELS = ("kind", "intent", "category", "type")
+_GRADE = re.compile(r"[+-]?[0-9]{1,7}")
+_LARGEST_GRADE = 1_000_000
+_LONGEST_NAME = 255  # bytes of a part of a path, as file systems have it
+_LONGEST_OWN_NAME = 80  # characters of a name that we make ourselves
 # Bytes; systems allow 4096, with the working folder's own path.
-_LONGEST_PATH: Final = 1_000
-_RESERVED: Final = frozenset(
-    {"", ".", "..", ".git", ".svn", ".hg", ".jj", ".bzr", ".tamis"}
-)
+_LONGEST_PATH = 1_000
+_RESERVED = frozenset({"", ".", "..", ".git", ".svn", ".hg", ".jj", ".bzr", ".tamis"})
 
-_hasher: Final = partial(hashlib.blake2b, digest_size=8)
+_hasher = partial(hashlib.blake2b, digest_size=8)
 
 Names = Mapping[str, str]
 Record = Mapping[str, Any]

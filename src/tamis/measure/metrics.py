@@ -8,16 +8,15 @@ relevant document every metric is 0: leave such questions out of a mean.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-_DRAWS: Final = 10_000  # seeds move the ends of the interval by hundredths of its width
-_SEED: Final = 20_260_501
-_CONFIDENCE: Final = 0.95
-AT_ONCE: Final = 1_000_000  # drawn questions in memory
-_EQUAL: Final = 1e-9  # smaller differences come from the order of additions
+_DRAWS = 10_000  # seeds move the ends of the interval by hundredths of its width
+_SEED = 20_260_501
+_CONFIDENCE = 0.95
+AT_ONCE = 1_000_000  # drawn questions in memory
+_EQUAL = 1e-9  # smaller differences come from the order of additions
 
 Ranking = Sequence[str]
 Grades = Mapping[str, int]
@@ -72,8 +71,8 @@ def recall(
     return len(found) / len(relevant)
 
 
-DEPTH: Final = 10  # documents that the metrics look at
-MAIN: Final = "ndcg@10"  # the metric that is compared and drawn
+DEPTH = 10  # documents that the metrics look at
+MAIN = "ndcg@10"  # the metric that is compared and drawn
 
 
 def scores(ranked: Ranking, grades: Grades) -> dict[str, float]:

@@ -6,7 +6,7 @@ set. No display is needed, and equal figures give an equal file.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tamis.errors import UsageError, storage_faults
 from tamis.measure.metrics import MAIN
@@ -15,11 +15,11 @@ from tamis.measure.study import ALL_SETS, Compared, Measured, Study, means, ways
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS: Final = (".svg", ".png")
+FORMATS = (".svg", ".png")
 # Inches.
-_WIDTH: Final = 8.0
-_ROW: Final = 0.32
-_MARGIN: Final = 1.4
+_WIDTH = 8.0
+_ROW = 0.32
+_MARGIN = 1.4
 
 
 def check_plot(file: Path) -> None:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -36,22 +36,22 @@ from tamis.search.question import STAGE_NAMES, Question, StageName
 from tamis.settings import DEFAULT_MODEL, NO_MODEL, USER_FILE_VARIABLE, Settings
 from tamis.weights import Weights
 
-ALL_SETS: Final = "all sets"
-_DEFAULT_WAY: Final = "default"
-_WEIGHTS: Final = frozenset(each.name for each in fields(Weights))
+ALL_SETS = "all sets"
+_DEFAULT_WAY = "default"
+_WEIGHTS = frozenset(each.name for each in fields(Weights))
 # Nothing is archived and nothing ignored: a judged document that is not indexed could not be found.
-_OPEN: Final[Mapping[str, Any]] = {
+_OPEN: Mapping[str, Any] = {
     "ignore.default_exclusions": False,
     "archive.patterns": [],
 }
-_EVERYTHING: Final = ("!*",)
-_LANES_OFF: Final[Mapping[str, Mapping[str, Any]]] = {
+_EVERYTHING = ("!*",)
+_LANES_OFF: Mapping[str, Mapping[str, Any]] = {
     "meaning": {"search.semantic_weight": 0},
     "words": {"search.keyword_weight": 0},
     "code": {"search.code_search_enabled": False},
     "links": {"search.max_hops": 0},
 }
-_OF_QUESTION: Final = ("id", "type", "label", "ranked", "scores")
+_OF_QUESTION = ("id", "type", "label", "ranked", "scores")
 
 Scored = dict[str, Scores]  # by set and question
 

@@ -15,21 +15,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from tamis.failpoints import reached
 from tamis.models.embedders import Embedder, Vectors
 
-_FILE: Final = "vectors.db"
-_ENDINGS: Final = ("", "-wal", "-shm", "-journal")
-BUSY_MS: Final = 1_000  # waiting longer for another process costs more than embedding
+_FILE = "vectors.db"
+_ENDINGS = ("", "-wal", "-shm", "-journal")
+BUSY_MS = 1_000  # waiting longer for another process costs more than embedding
 # Bytes. Most models' vectors take 1,536; with two to a page a quarter would be wasted.
-_PAGE: Final = 16_384
-_SPARE: Final = 0.1  # share of the vectors dropped at once, so that it happens seldom
-_DAY: Final = 86_400
-_SCHEMA: Final = f"""
+_PAGE = 16_384
+_SPARE = 0.1  # share of the vectors dropped at once, so that it happens seldom
+_DAY = 86_400
+_SCHEMA = f"""
 PRAGMA page_size = {_PAGE};
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
@@ -38,11 +37,11 @@ CREATE TABLE IF NOT EXISTS vectors
     (key BLOB PRIMARY KEY, vector BLOB NOT NULL, used INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS vectors_by_use ON vectors (used);
 """
-_TAKEN: Final = """
+_TAKEN = """
 SELECT (page_count - freelist_count) * page_size
 FROM pragma_page_count, pragma_freelist_count, pragma_page_size
 """
-_DROP: Final = """
+_DROP = """
 DELETE FROM vectors WHERE key IN (SELECT key FROM vectors ORDER BY used, rowid LIMIT ?)
 """
 

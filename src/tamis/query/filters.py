@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from tamis.errors import BadSetting
 from tamis.gitignore.patterns import PatternList
@@ -26,8 +26,8 @@ from tamis.text.languages import (
     without_known_extension,
 )
 
-_BARE: Final = re.compile(r'[^\s"()\[\]\\|:-][^\s"()\[\]\\|]*')
-_MARKDOWN: Final = (
+_BARE = re.compile(r'[^\s"()\[\]\\|:-][^\s"()\[\]\\|]*')
+_MARKDOWN = (
     "*.[mM][dD]",
     "*.[mM][dD][xX]",
     "*.[mM][aA][rR][kK][dD][oO][wW][nN]",
@@ -79,8 +79,8 @@ def _operand(term: Filter) -> str:
     return str(term)
 
 
-EVERYTHING: Final = And(())
-NOTHING: Final = Or(())
+EVERYTHING = And(())
+NOTHING = Or(())
 
 
 class Term(Filter):
@@ -311,7 +311,7 @@ class Language(Term):
     name: str
 
 
-CHUNK_ATOMS: Final = (Type, Language, Tag)  # these may allow a part of a document
+CHUNK_ATOMS = (Type, Language, Tag)  # these may allow a part of a document
 
 
 def all_of(terms: Iterable[Filter]) -> Filter:

@@ -13,28 +13,25 @@ from calendar import isleap, monthrange
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
 
 from tamis.errors import BadFilter, nearest
 from tamis.query import filters as f
 from tamis.text.languages import CHUNK_TYPES, LANGUAGES
 from tamis.text.words import tag_name
 
-_KEYS: Final = (
-    "path|file|under|workspace|tag|type|lang|author|category|after|before|doc"
-)
-_TERM: Final = re.compile(rf"-?(?:(?:{_KEYS}):(?=[^\s:])|is:archived(?=\s|$))")
-_QUOTED: Final = r'"(?:[^"\\]|\\[\s\S])*+"'
-_VALUE: Final = rf'{_QUOTED}|[^\s"()\[\]|]++'
-_TOKEN: Final = re.compile(rf"\s*(?:[-()|]|(?P<key>\w+):(?=\S)|(?P<word>{_VALUE}))")
+_KEYS = "path|file|under|workspace|tag|type|lang|author|category|after|before|doc"
+_TERM = re.compile(rf"-?(?:(?:{_KEYS}):(?=[^\s:])|is:archived(?=\s|$))")
+_QUOTED = r'"(?:[^"\\]|\\[\s\S])*+"'
+_VALUE = rf'{_QUOTED}|[^\s"()\[\]|]++'
+_TOKEN = re.compile(rf"\s*(?:[-()|]|(?P<key>\w+):(?=\S)|(?P<word>{_VALUE}))")
 # Possessive throughout: a list that is never closed must not be tried in every possible split.
-_LIST: Final = rf"\[\s*+(?:(?:{_VALUE})\s*+)*+\]"
-_VALUES: Final = re.compile(f"{_LIST}|{_VALUE}")
-_PIECE: Final = re.compile(rf'(?:[^\s"\[]|{_QUOTED}|{_LIST}|["\[])++')
-_CLOSED: Final = re.compile(rf'(?:[^"]++|{_QUOTED})*+')
-_DAY_ALONE: Final = re.compile(r"[\dW-]{1,10}")
-_DAY: Final = 86_400.0  # seconds; in UTC every day has as many
-_DEEPEST: Final = 60  # nested parentheses: recursion has a limit
+_LIST = rf"\[\s*+(?:(?:{_VALUE})\s*+)*+\]"
+_VALUES = re.compile(f"{_LIST}|{_VALUE}")
+_PIECE = re.compile(rf'(?:[^\s"\[]|{_QUOTED}|{_LIST}|["\[])++')
+_CLOSED = re.compile(rf'(?:[^"]++|{_QUOTED})*+')
+_DAY_ALONE = re.compile(r"[\dW-]{1,10}")
+_DAY = 86_400.0  # seconds; in UTC every day has as many
+_DEEPEST = 60  # nested parentheses: recursion has a limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ from tamis.search.question import Candidates, Lookups, Question
 
 Lines = tuple[int, int]  # of a passage: its first and its last
 
-_OVERLAPPING: Final = {"documentation": "code_block", "code_block": "documentation"}
+_OVERLAPPING = {"documentation": "code_block", "code_block": "documentation"}
 # An answer has at most 100 results. Candidates after this many different ones are not compared with each
 # other: comparing each with all takes the square of the time.
-MOST_COMPARED: Final = 500
-_SHARED: Final = 8  # passages before the nearest that may still reach into a line
+MOST_COMPARED = 500
+_SHARED = 8  # passages before the nearest that may still reach into a line
 
 
 def threshold(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
@@ -143,10 +143,10 @@ def limit(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
 
 Trigrams = NDArray[np.uint64]  # sorted, each once
 
-_BITS: Final = 11  # 2,048 bits: few passages have as many as 1,000 trigrams
+_BITS = 11  # 2,048 bits: few passages have as many as 1,000 trigrams
 # Odd numbers, bits all over.
-_MIX: Final = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint32)
-_BLOCK: Final = 64  # texts that are compared with all others at a time
+_MIX = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint32)
+_BLOCK = 64  # texts that are compared with all others at a time
 
 
 def near_texts(texts: Sequence[str], threshold: float) -> list[int]:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from tamis.index.protocol import Snapshot
 from tamis.model import Plain, WhyNot
@@ -13,7 +12,7 @@ from tamis.search.pipeline import Clock, gather, inquire, run_stages
 from tamis.search.question import Candidates, Inquiry, Models, Question
 from tamis.text.words import words
 
-_DEEPEST: Final = 5_000  # candidates looked through: below, "ranked lower" is enough
+_DEEPEST = 5_000  # candidates looked through: below, "ranked lower" is enough
 
 
 def why_not(
@@ -95,9 +94,9 @@ def _ranked_lower(path: str, place: int, question: Question) -> WhyNot:
 Span = tuple[int, int]
 Found = tuple[re.Match[str], frozenset[str]]  # with the words of the question
 
-_WORD: Final = re.compile(r"[^\W_]+")
-_SENTENCE: Final = re.compile(r"[^\s][^\n]*?(?:[.!?](?=\s)|$)", re.MULTILINE)
-_MOST: Final = 200  # marks in one passage: more would mark everything
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE = re.compile(r"[^\s][^\n]*?(?:[.!?](?=\s)|$)", re.MULTILINE)
+_MOST = 200  # marks in one passage: more would mark everything
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Final, Self
+from typing import Self
 
 from tamis.model import Candidate, Evidence, Lane, Passage
 from tamis.weights import Weights
@@ -28,18 +28,18 @@ Ranking = Sequence[tuple[Passage, float]]  # best first
 # The path of a document, and the number of a passage in it.
 Position = tuple[str, int]
 
-REACH: Final = 50  # the hit at which a lane's standing has come down to its least
-_LEAST: Final = 0.2
-_NEAR: Final = 0.9  # a cosine that means nearly the same
+REACH = 50  # the hit at which a lane's standing has come down to its least
+_LEAST = 0.2
+_NEAR = 0.9  # a cosine that means nearly the same
 # Scores that differ less than this are not pulled apart: cosines, and others as a share of the best.
-_COSINES_APART: Final = 0.1
-_SHARES_APART: Final = 0.1
+_COSINES_APART = 0.1
+_SHARES_APART = 0.1
 # The usual gap and agreement (`trust_in_words`), and how much a difference from them counts.
-_USUAL_GAP: Final = 0.4
-_PER_GAP: Final = 1.6
-_USUAL_AGREEMENT: Final = 0.5
-_PER_AGREEMENT: Final = 0.8
-_MOST_FOR_WORDS: Final = 2.0
+_USUAL_GAP = 0.4
+_PER_GAP = 1.6
+_USUAL_AGREEMENT = 0.5
+_PER_AGREEMENT = 0.8
+_MOST_FOR_WORDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Trust:
         return trusts
 
 
-RANKS_ALONE: Final = Trust()
+RANKS_ALONE = Trust()
 
 
 def fuse(

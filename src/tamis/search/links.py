@@ -14,7 +14,7 @@ from functools import partial
 from heapq import nsmallest
 from itertools import islice
 from math import sqrt
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tamis.index.protocol import Allowed, Edge, LaneAsk
 from tamis.model import Candidate, LinkType, Passage
@@ -30,21 +30,21 @@ Steps = dict[tuple[str, str], tuple[float, Edge]]
 # By start: the steps to other documents, each by its strength below zero.
 ByStart = defaultdict[str, list[tuple[float, str]]]
 
-_SEEDS: Final = 10  # documents to start from: further hits are too uncertain
-_PER_DOCUMENT: Final = 20  # neighbours that one document passes on to
-_LOOKED_AT: Final = 60  # neighbours of one document whose own links are counted
-_MOST: Final = 50
-_DECAY: Final = 0.5  # for each hop
-_BACKWARD: Final = 0.8  # a link to a hit says a little less than a link from one
+_SEEDS = 10  # documents to start from: further hits are too uncertain
+_PER_DOCUMENT = 20  # neighbours that one document passes on to
+_LOOKED_AT = 60  # neighbours of one document whose own links are counted
+_MOST = 50
+_DECAY = 0.5  # for each hop
+_BACKWARD = 0.8  # a link to a hit says a little less than a link from one
 # What an author states about two documents counts most; an import is often only plumbing.
-_WEIGHT: Final[Mapping[LinkType, float]] = {
+_WEIGHT: Mapping[LinkType, float] = {
     "related": 1.2,
     "embed": 1.1,
     "wikilink": 1.0,
     "markdown": 0.9,
     "import": 0.7,
 }
-_NO_SLUG: Final = re.compile(r"[^\w\- ]")
+_NO_SLUG = re.compile(r"[^\w\- ]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 from tamis.index.protocol import Allowed, LaneAsk, Snapshot
 from tamis.model import Candidate, Lane, Parent
@@ -59,7 +59,7 @@ log = logging.getLogger("tamis.search")
 
 Stage = Callable[[Candidates, Question, Lookups], Candidates]
 
-STAGES: Final[Mapping[StageName, Stage]] = {
+STAGES: Mapping[StageName, Stage] = {
     "named": named,
     "file name": file_name,
     "aside": aside,
@@ -189,7 +189,7 @@ def lane_weights(question: Question, known: float) -> dict[Lane, float]:
 
 
 # The lane that counts more for each type of question, if `adaptive_weights_enabled`.
-_BY_TYPE: Final[Mapping[QueryType, tuple[Lane, float]]] = {
+_BY_TYPE: Mapping[QueryType, tuple[Lane, float]] = {
     "factual": ("words", 1.5),
     "navigational": ("links", 1.5),
     "exploratory": ("meaning", 1.3),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ StageName = Literal[
     "parents",
     "limit",
 ]
-STAGE_NAMES: Final[tuple[StageName, ...]] = get_args(StageName)
+STAGE_NAMES: tuple[StageName, ...] = get_args(StageName)
 # What each stage left, after what the fusion gave them.
 Trace = Mapping[StageName | Literal["fused"], Candidates]
 
@@ -202,14 +202,14 @@ class Answer:
 
 QueryType = Literal["factual", "navigational", "exploratory"]
 
-_MIXED_CASE_WORDS: Final = frozenset(
+_MIXED_CASE_WORDS = frozenset(
     {"github", "gitlab", "macos", "oauth", "javascript", "typescript", "devops"}
 )
-_FACTUAL: Final = re.compile(
+_FACTUAL = re.compile(
     r"`[^`]+`|\"[^\"]+\"|\bv?\d+\.\d+(?:\.\d+)*\b|\b\w+_\w+\b|\b[A-Z][A-Z0-9]{2,}_?\w*\b|::|->|\b\w+\(\)"
 )
-_MIXED_CASE: Final = re.compile(r"\b[A-Za-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+\b")
-_NAVIGATIONAL: Final = re.compile(
+_MIXED_CASE = re.compile(r"\b[A-Za-z][a-z0-9]*(?:[A-Z][a-z0-9]+)+\b")
+_NAVIGATIONAL = re.compile(
     r"\[\[[^\]\[]++\]\]|\b(?:section|chapter|guide|page)\b|\bin the \w+", re.IGNORECASE
 )
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
-from typing import Final, Self
+from typing import Self
 
 from tamis.model import Candidate, Facts, Lane, Passage
 from tamis.query.filters import Archived
@@ -32,30 +32,28 @@ from tamis.text.identifiers import in_sentence, names_in, plain_name, wanted_nam
 from tamis.text.words import words
 from tamis.weights import Weights
 
-_COUNTED: Final = 9  # passages of a document that say if it is about the question
-_MANY: Final = 8  # documents that define a name: with more it points nowhere
-_POINTS_NOWHERE: Final = 1 / 3  # what is left of the trust in the code lane
+_COUNTED = 9  # passages of a document that say if it is about the question
+_MANY = 8  # documents that define a name: with more it points nowhere
+_POINTS_NOWHERE = 1 / 3  # what is left of the trust in the code lane
 
-_TEST_FOLDERS: Final = frozenset({
+_TEST_FOLDERS = frozenset({
     "test", "tests", "testing", "__tests__", "spec", "specs", "testdata", "fixtures", "__fixtures__", "mocks",
     "__mocks__", "e2e", "example", "examples", "sample", "samples", "demo", "demos", "tutorial", "tutorials",
     "vendor", "vendored", "third_party", "third-party", "thirdparty", "external", "node_modules",
     "site-packages",
 })  # fmt: skip
-_TEST_FILE: Final = re.compile(
-    r"^test_|^conftest\.py$|[._-](?:test|tests|spec)\.[a-z0-9]+$"
-)
-_TEST_WORDS: Final = frozenset(
+_TEST_FILE = re.compile(r"^test_|^conftest\.py$|[._-](?:test|tests|spec)\.[a-z0-9]+$")
+_TEST_WORDS = frozenset(
     words(
         "test testing tests unittest spec fixture mock example sample demo tutorial vendored"
     )
 )
-_GENERIC_NAMES: Final = frozenset({
+_GENERIC_NAMES = frozenset({
     "index", "main", "init", "__init__", "mod", "lib", "util", "utils", "common", "base", "core", "types",
     "helpers", "app", "setup",
 })  # fmt: skip
 # `HTTPServer2` -> HTTP, Server, 2
-_NAME_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 def boosted(
@@ -275,7 +273,7 @@ class Logistic:
         return grown / (1 + grown)
 
 
-COVERED: Final = Logistic(0.75, 10.0)
+COVERED = Logistic(0.75, 10.0)
 
 
 def calibrate(

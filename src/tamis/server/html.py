@@ -7,7 +7,6 @@ their text replaces them.
 """
 
 import re
-from typing import Final
 from urllib.parse import quote
 
 import nh3
@@ -17,17 +16,17 @@ from tamis.live.browse import Reading
 from tamis.model import Link, LinkType
 from tamis.text.linking import Directory, document_target
 
-_TAGS: Final = (
+_TAGS = (
     "a abbr b blockquote br caption cite code dd del details div dl dt em figcaption figure "
     "h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp small span strong sub summary "
     "sup table tbody td tfoot th thead tr u ul var"
 )
 # Tags that are removed with everything inside.
-_DROPPED: Final = (
+_DROPPED = (
     "script style template iframe object embed noscript svg math textarea select title xmp noembed "
     "noframes"
 )
-_ATTRIBUTES: Final = {
+_ATTRIBUTES = {
     "a": {"href"},
     "code": {"class"},
     "hr": {"data-line"},
@@ -37,20 +36,20 @@ _ATTRIBUTES: Final = {
     "th": {"colspan", "rowspan"},
 }
 # The values that attributes may have; the others are numbers.
-_ANY: Final = re.compile(r".*", re.DOTALL)
-_VALUES: Final = {
+_ANY = re.compile(r".*", re.DOTALL)
+_VALUES = {
     "alt": _ANY,
     "rel": _ANY,
     "class": re.compile(r"language-[\w+#.-]{1,40}"),
 }
-_NUMBER: Final = re.compile(r"\d{1,9}")
-_ELSEWHERE: Final = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,9}")
+_ELSEWHERE = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 # Links of these types look the same in HTML.
-_KINDS: Final[tuple[LinkType, ...]] = ("markdown", "wikilink")
-_LINE: Final = re.compile(LINE_MARK.format(r"(\d+)") + r"\s*<([a-z]\w*)")
-_STRAY_LINE: Final = re.compile(LINE_MARK.format(r"\d+") + r"\s*")
+_KINDS: tuple[LinkType, ...] = ("markdown", "wikilink")
+_LINE = re.compile(LINE_MARK.format(r"(\d+)") + r"\s*<([a-z]\w*)")
+_STRAY_LINE = re.compile(LINE_MARK.format(r"\d+") + r"\s*")
 # A picture without a text. In a text, `<` is `&lt;`.
-_EMPTY_PICTURE: Final = re.compile(r'<img(?: data-line="\d+")?>')
+_EMPTY_PICTURE = re.compile(r'<img(?: data-line="\d+")?>')
 
 
 def document_html(document: Reading, directory: Directory, root: str | None) -> str:

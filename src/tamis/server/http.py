@@ -20,7 +20,7 @@ from hashlib import blake2b
 from html import escape
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -67,34 +67,34 @@ Reply = tuple[Any, str]  # a body and its tag, empty if it has none
 
 log = logging.getLogger("tamis.server")
 
-WEB: Final = Path(__file__).with_name("web")
-_TYPES: Final = {
+WEB = Path(__file__).with_name("web")
+_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 # The page runs, shows and asks only what this server sends, and no other page frames it.
-POLICY: Final = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS: Final = {
+_HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_EDITOR: Final = '<meta name="editor" content="">'
+_EDITOR = '<meta name="editor" content="">'
 # Streams of events: each keeps a connection, and looks a few times a second.
-_MOST_STREAMS: Final = 16
-_LOOK: Final = 0.25  # seconds between two looks at how indexing stands
+_MOST_STREAMS = 16
+_LOOK = 0.25  # seconds between two looks at how indexing stands
 # Seconds until a comment is sent, which shows if a connection is gone.
-_SILENCE: Final = 15.0
-_LEVEL: Final = 4  # of gzip: a third of the size for a tenth of the time of the best
-_SMALL: Final = 1_000  # bytes: not worth packing
-_ADVICE: Final = {
+_SILENCE = 15.0
+_LEVEL = 4  # of gzip: a third of the size for a tenth of the time of the best
+_SMALL = 1_000  # bytes: not worth packing
+_ADVICE = {
     Advice.STATUS: f"see: {PREFIX}/status",
     Advice.SHOW_MORE: "min_score=0 shows more",
     Advice.SHOW_LIKELY: "min_score=0.3 leaves such results out",

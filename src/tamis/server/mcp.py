@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote, unquote
 
 import anyio
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 Context = ServerRequestContext[Any, Any]
 
-SCHEME: Final = "tamis://doc/"
-_MEDIA_TYPES: Final = {
+SCHEME = "tamis://doc/"
+_MEDIA_TYPES = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
     ".json": "application/json",
 }
-_HOUR: Final = 3_600_000
-_SOON: Final = 0.5  # seconds: the list of tools goes out first
-_SECONDS_BETWEEN: Final = 0.2  # progress notifications
-_PER_PAGE: Final = 100  # resources in a list, values of a completion
-_LONGEST_ERROR: Final = 2_000
-_INSTRUCTIONS: Final = (
+_HOUR = 3_600_000
+_SOON = 0.5  # seconds: the list of tools goes out first
+_SECONDS_BETWEEN = 0.2  # progress notifications
+_PER_PAGE = 100  # resources in a list, values of a completion
+_LONGEST_ERROR = 2_000
+_INSTRUCTIONS = (
     "tamis searches the documents and code in folders of this machine. Search first (query_documents), read "
     "what looks right (get_passage), search again narrower with filters. Cite path:lines. When "
     "freshness.complete is false, indexing goes on: ask again for more."

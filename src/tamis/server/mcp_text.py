@@ -8,7 +8,7 @@ stay whole. A cursor leads to the rest, and a cut passage says how to read all o
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tamis.model import Advice
 from tamis.request import Argument, read
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from tamis.live.corpus import Freshness
     from tamis.live.roots import Located, RootStatus
 
-CHARACTERS: Final = 4  # in a token, about: enough to bound what an answer costs
-_LEAST: Final = 160  # characters of a passage that are worth showing
-_MOST_TAGS: Final = 10
-_LONGEST_HEADER: Final = 200
-_CURSOR: Final = 160  # characters of a cursor and the words around it
-_FOR_RELATED: Final = 0.25  # of the budget
-_LINKED: Final = "more linked documents are not shown: raise max_tokens"
-_CUT: Final = "cut passages: read them with get_passage (chunk_id, or path and lines), or raise max_tokens"
-_ADVICE: Final = {
+CHARACTERS = 4  # in a token, about: enough to bound what an answer costs
+_LEAST = 160  # characters of a passage that are worth showing
+_MOST_TAGS = 10
+_LONGEST_HEADER = 200
+_CURSOR = 160  # characters of a cursor and the words around it
+_FOR_RELATED = 0.25  # of the budget
+_LINKED = "more linked documents are not shown: raise max_tokens"
+_CUT = "cut passages: read them with get_passage (chunk_id, or path and lines), or raise max_tokens"
+_ADVICE = {
     Advice.STATUS: "see: index_status",
     Advice.SHOW_MORE: "min_score 0 shows more",
     Advice.SHOW_LIKELY: "min_score 0.3 leaves such results out",
@@ -286,14 +286,14 @@ class Prompt:
         return text.replace("{subject}", given[self.subject.name])
 
 
-_NARROWER: Final = (
+_NARROWER = (
     Argument("workspace", "text", "Only in this workspace"),
     Argument("tag", "text", "Only documents with this tag"),
     Argument("chunk_type", "text", "Only passages of this type"),
     Argument("language", "text", "Only this language"),
     Argument("path", "text", "Only this document"),
 )
-_FILTERS: Final = {
+_FILTERS = {
     "workspace": "workspace: {}",
     "tag": "tags: {}",
     "chunk_type": "chunk_types: {}",
@@ -301,9 +301,9 @@ _FILTERS: Final = {
     "path": "include_patterns: /{}",
 }
 # Arguments of a prompt, or parts of an address, that are completed.
-COMPLETED: Final = (*_FILTERS, "root")
+COMPLETED = (*_FILTERS, "root")
 
-FIND_AND_CITE: Final = Prompt(
+FIND_AND_CITE = Prompt(
     "find_and_cite",
     "Answer a question from the documents here, with citations.",
     Argument("question", "text", "What you want to know", required=True),
@@ -316,7 +316,7 @@ FIND_AND_CITE: Final = Prompt(
    files were still being indexed.""",
 )
 
-WHAT_IS_OUT_OF_DATE: Final = Prompt(
+WHAT_IS_OUT_OF_DATE = Prompt(
     "what_is_out_of_date",
     "Find what the documents say about a topic that no longer holds.",
     Argument("topic", "text", "What to check", required=True),
@@ -331,9 +331,7 @@ WHAT_IS_OUT_OF_DATE: Final = Prompt(
 4. Name what you could not check.""",
 )
 
-PROMPTS: Final = {
-    prompt.name: prompt for prompt in (FIND_AND_CITE, WHAT_IS_OUT_OF_DATE)
-}
+PROMPTS = {prompt.name: prompt for prompt in (FIND_AND_CITE, WHAT_IS_OUT_OF_DATE)}
 
 
 def matching(values: Sequence[str], typed: str) -> list[str]:

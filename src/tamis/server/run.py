@@ -22,7 +22,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import anyio
 import anyio.abc
@@ -39,13 +39,13 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("tamis.server")
 
-AGENTS_PATH: Final = "/mcp"
-COOKIE: Final = "tamis"
-PROBLEM: Final = "application/problem+json"
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_PEOPLE_AT_ONCE: Final = 16  # more people ask a page than agents ask a server
-_GRACE: Final = 2  # seconds for calls that are under way when the server ends
-_SLACK: Final = 5.0  # seconds: a call that is out of time says so itself, before this
+AGENTS_PATH = "/mcp"
+COOKIE = "tamis"
+PROBLEM = "application/problem+json"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PEOPLE_AT_ONCE = 16  # more people ask a page than agents ask a server
+_GRACE = 2  # seconds for calls that are under way when the server ends
+_SLACK = 5.0  # seconds: a call that is out of time says so itself, before this
 
 
 # --- starting and ending ------------------------------------------------------------------------
@@ -439,7 +439,7 @@ async def refuse(send: Send, status: int, text: str, hint: str = "") -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-_TITLES: Final = {
+_TITLES = {
     400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
     408: "Request Timeout", 409: "Conflict", 413: "Content Too Large", 415: "Unsupported Media Type",
     423: "Locked", 429: "Too Many Requests", 500: "Internal Server Error", 501: "Not Implemented",

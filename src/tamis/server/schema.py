@@ -7,7 +7,7 @@ operation takes, and writes the OpenAPI document.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import tamis
 from tamis.errors import UsageError
@@ -16,13 +16,13 @@ from tamis.request import ARGUMENTS, Argument, input_schema
 
 Schema = Mapping[str, Any]
 
-PREFIX: Final = "/api/v1"
-LARGEST_ANSWER: Final = 100_000  # tokens: more than any client shows
-SMALLEST_ANSWER: Final = 200  # tokens: one place, and a line of it
-LARGEST_PAGE: Final = 1_000  # documents in a list
-LARGEST_PASSAGE: Final = 400_000  # characters, with its neighbours
-_ROOM: Final = 80  # characters of names of roots that the list of tools spells out
-_CURSOR: Final = Argument("cursor", "text", "next_cursor of the answer before.")
+PREFIX = "/api/v1"
+LARGEST_ANSWER = 100_000  # tokens: more than any client shows
+SMALLEST_ANSWER = 200  # tokens: one place, and a line of it
+LARGEST_PAGE = 1_000  # documents in a list
+LARGEST_PASSAGE = 400_000  # characters, with its neighbours
+_ROOM = 80  # characters of names of roots that the list of tools spells out
+_CURSOR = Argument("cursor", "text", "next_cursor of the answer before.")
 
 
 # --- tools for agents ---------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Tool:
 
 
 # The list of tools describes few arguments, since every word costs an agent's context.
-_BRIEFLY: Final = {
+_BRIEFLY = {
     "query": "Words, a question or a symbol.",
     "excluded_files": "File names or paths.",
     "exclude_patterns": "As in .gitignore.",
@@ -57,23 +57,23 @@ _BRIEFLY: Final = {
     "use_rrf": "false: order by meaning alone.",
     "rerank_with_recency": "Recent documents rank higher.",
 }
-_NOT_FOR_AGENTS: Final = {
+_NOT_FOR_AGENTS = {
     "unique", "max_chunks_per_doc", "rerank", "mmr", "expand_parents", "quick", "explain", "why_not",
 }  # fmt: skip
 # The arguments of the search along links, with the defaults that it has.
-_ALONG_LINKS: Final = {
+_ALONG_LINKS = {
     "include_graph_context": True,
     "max_hops": 2,
     "use_rrf": True,
     "rerank_with_recency": True,
 }
-_USUAL: Final = {"limit": 5, "exclude_archived": True, **_ALONG_LINKS}
+_USUAL = {"limit": 5, "exclude_archived": True, **_ALONG_LINKS}
 
 
-_MAX_TOKENS: Final = Argument(
+_MAX_TOKENS = Argument(
     "max_tokens", "integer", low=SMALLEST_ANSWER, high=LARGEST_ANSWER
 )
-_FOUND: Final = {
+_FOUND = {
     "type": "object",
     "properties": {
         "results": {
@@ -96,7 +96,7 @@ _FOUND: Final = {
     "required": ["results", "freshness"],
 }
 # The same, as the first tool has described it.
-_FOUND_BRIEF: Final = {"type": "object", "required": _FOUND["required"]}
+_FOUND_BRIEF = {"type": "object", "required": _FOUND["required"]}
 
 
 def tools_of(arguments: Sequence[Argument]) -> tuple[Tool, ...]:
@@ -169,7 +169,7 @@ def tools_of(arguments: Sequence[Argument]) -> tuple[Tool, ...]:
     )
 
 
-TOOLS: Final = tools_of(ARGUMENTS)
+TOOLS = tools_of(ARGUMENTS)
 
 
 def tools_for(roots: Sequence[str]) -> dict[str, Tool]:
@@ -367,7 +367,7 @@ def operations_of(arguments: Sequence[Argument]) -> tuple[Operation, ...]:
     )
 
 
-OPERATIONS: Final = operations_of(ARGUMENTS)
+OPERATIONS = operations_of(ARGUMENTS)
 
 
 def operations_for(roots: Sequence[str]) -> tuple[Operation, ...]:
@@ -384,11 +384,9 @@ def operations_for(roots: Sequence[str]) -> tuple[Operation, ...]:
 
 
 # Numbers and flags as a query string has them.
-_INTEGER: Final = re.compile(r"[+-]?\d{1,40}")
-_DECIMAL: Final = re.compile(
-    r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?"
-)
-_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
+_INTEGER = re.compile(r"[+-]?\d{1,40}")
+_DECIMAL = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?")
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def from_query(
@@ -421,8 +419,8 @@ def from_query(
 
 # --- OpenAPI ------------------------------------------------------------------------------------
 
-_ALWAYS: Final = (400, 401, 403, 404, 405, 423, 500, 501, 502, 503, 504, 507)
-_STATUSES: Final = {
+_ALWAYS = (400, 401, 403, 404, 405, 423, 500, 501, 502, 503, 504, 507)
+_STATUSES = {
     304: "As it was when the ETag was given.",
     400: "What was asked cannot be answered as asked.",
     401: "A token is needed.",
@@ -526,13 +524,13 @@ def _responses(operation: Operation) -> dict[str, Any]:
 
 # --- answers of the HTTP API --------------------------------------------------------------------
 
-_TEXT: Final = {"type": "string"}
-_WHOLE: Final = {"type": "integer", "minimum": 0}
-_NUMBER: Final = {"type": "number"}
-_FLAG: Final = {"type": "boolean"}
-_TEXTS: Final = {"type": "array", "items": _TEXT}
-_SPAN: Final = {"type": "array", "items": _WHOLE, "minItems": 2, "maxItems": 2}
-_COUNTS: Final = {"type": "object", "additionalProperties": _NUMBER}
+_TEXT = {"type": "string"}
+_WHOLE = {"type": "integer", "minimum": 0}
+_NUMBER = {"type": "number"}
+_FLAG = {"type": "boolean"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_SPAN = {"type": "array", "items": _WHOLE, "minItems": 2, "maxItems": 2}
+_COUNTS = {"type": "object", "additionalProperties": _NUMBER}
 
 
 def _maybe(schema: Schema) -> Schema:
@@ -555,7 +553,7 @@ def _object(optional: Mapping[str, Schema] | None = None, **always: Schema) -> S
     }
 
 
-_JSON_TYPES: Final[Mapping[object, Schema]] = {
+_JSON_TYPES: Mapping[object, Schema] = {
     int: _WHOLE,
     float: _NUMBER,
     bool: _FLAG,

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 
 log = logging.getLogger("tamis.server")
 
-_CHANGED: Final = Hint(
+_CHANGED = Hint(
     "the index has changed since the page before: results may be missing or come twice"
 )
 

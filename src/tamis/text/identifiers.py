@@ -11,29 +11,28 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import Final
 
 from tamis.model import Chunk
 from tamis.text.words import TermNumbers
 
 # Raise it if the same text gives other terms: indexes made before are then out of date.
-IDENTIFIERS_VERSION: Final = 1
+IDENTIFIERS_VERSION = 1
 
-_OPERATORS: Final = r"::|->|=>|:=|\+\+|==|!=|<=|>=|&&|\|\||\*\*|<<|>>"
-_TOKEN: Final = re.compile(
+_OPERATORS = r"::|->|=>|:=|\+\+|==|!=|<=|>=|&&|\|\||\*\*|<<|>>"
+_TOKEN = re.compile(
     r"\b[A-Za-z](?:\+\+|\#)(?!\w)"  # C++, C#, F#
     r"|\bv?\d+(?:\.\d+)+"  # a version
     r"|[^\W\d]\w*(?:[./-][^\W\d]\w*)*"  # an identifier, or several in a chain
     r"|\d\w*"
     rf"|{_OPERATORS}|--|\.\.\."
 )
-_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+")
-_JOINTS: Final = re.compile(r"[./-]")
-_BEFORE: Final = "`'\"([{<.,;:\u2026\u201c\u201d\u2018\u2019"
-_AFTER: Final = "`'\",;:!?()[]{}<>.\u2026\u201c\u201d\u2018\u2019"
-_OPERATOR: Final = re.compile(_OPERATORS)  # in prose, dashes and dots are none
-_QUALIFIERS: Final = re.compile(r"::|->|#")
-_NAME: Final = re.compile(
+_VERSION = re.compile(r"v?\d+(?:\.\d+)+")
+_JOINTS = re.compile(r"[./-]")
+_BEFORE = "`'\"([{<.,;:\u2026\u201c\u201d\u2018\u2019"
+_AFTER = "`'\",;:!?()[]{}<>.\u2026\u201c\u201d\u2018\u2019"
+_OPERATOR = re.compile(_OPERATORS)  # in prose, dashes and dots are none
+_QUALIFIERS = re.compile(r"::|->|#")
+_NAME = re.compile(
     r"[^\W\d_][^\W_]*_\w|_\w+_|\b_\w"  # snake_case, _private
     r"|[a-z\d][A-Z]|[A-Z]{2,}[a-z]"  # camelCase, HTTPResponse
     r"|\w[./]\w|\w::|->|\(\)"  # os.path, src/app.py, std::vector, a->b, call()
@@ -42,11 +41,11 @@ _NAME: Final = re.compile(
     r"|[^\W\d]\d+[^\W\d]|^v\d"  # sha256sum, v2
 )
 # read/write, i.e
-_PROSE: Final = re.compile(r"[^\W\d_]+/[^\W\d_]+|(?:[^\W\d_]\.)+[^\W\d_]")
-_CALL: Final = re.compile(r"[^\W\d]\w*\(\)[^\w]*$")
-_IN_BACKTICKS: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_SIGNED: Final = re.compile(r"(?<![\w`])[A-Za-z](?:\+\+|\#)(?![\w`])")
-_LONGEST_TERM: Final = 80  # longer ones are encoded data: nobody types them
+_PROSE = re.compile(r"[^\W\d_]+/[^\W\d_]+|(?:[^\W\d_]\.)+[^\W\d_]")
+_CALL = re.compile(r"[^\W\d]\w*\(\)[^\w]*$")
+_IN_BACKTICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_SIGNED = re.compile(r"(?<![\w`])[A-Za-z](?:\+\+|\#)(?![\w`])")
+_LONGEST_TERM = 80  # longer ones are encoded data: nobody types them
 
 
 def identifiers(text: str) -> list[str]:

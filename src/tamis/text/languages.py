@@ -1,14 +1,14 @@
 """Kinds of files: one table from extensions to languages and chunk types."""
 
-from typing import Final, Literal, get_args
+from typing import Literal, get_args
 
 ChunkType = Literal["documentation", "code_block", "symbols", "definitions", "data"]
-CHUNK_TYPES: Final[tuple[str, ...]] = get_args(ChunkType)
+CHUNK_TYPES: tuple[str, ...] = get_args(ChunkType)
 
-MARKDOWN: Final = frozenset({".md", ".markdown", ".mdx"})
-PROSE: Final = MARKDOWN | {".txt", ".rst", ".ipynb", ".adoc", ".org", ".tex"}
+MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
+PROSE = MARKDOWN | {".txt", ".rst", ".ipynb", ".adoc", ".org", ".tex"}
 
-_CODE: Final = {
+_CODE = {
     "bash": ".sh .bash .zsh",
     "c": ".c .h",
     "cpp": ".cc .cpp .cxx .hpp .hh",
@@ -34,7 +34,7 @@ _CODE: Final = {
     "vue": ".vue",
     "zig": ".zig",
 }
-_DATA: Final = {
+_DATA = {
     "csv": ".csv .tsv",
     "ini": ".ini .cfg .conf .properties",
     "json": ".json .jsonl",
@@ -44,7 +44,7 @@ _DATA: Final = {
     "yaml": ".yaml .yml",
 }
 # Names after the fence of a code block that are neither a language's name nor an extension.
-_OTHER_NAMES: Final = {
+_OTHER_NAMES = {
     "bash": "shell console shell-session shellsession terminal ksh posix-sh",
     "cpp": "c++",
     "csharp": "c#",
@@ -70,16 +70,16 @@ def _by_word(table: dict[str, str]) -> dict[str, str]:
     return languages
 
 
-CODE_LANGUAGE: Final = _by_word(_CODE)
-DATA_LANGUAGE: Final = _by_word(_DATA)
-_LANGUAGE: Final = CODE_LANGUAGE | DATA_LANGUAGE  # by extension
-LANGUAGES: Final = tuple(sorted({*_CODE, *_DATA}))
-_BY_NAME: Final = {
+CODE_LANGUAGE = _by_word(_CODE)
+DATA_LANGUAGE = _by_word(_DATA)
+_LANGUAGE = CODE_LANGUAGE | DATA_LANGUAGE  # by extension
+LANGUAGES = tuple(sorted({*_CODE, *_DATA}))
+_BY_NAME = {
     **{suffix[1:]: language for suffix, language in _LANGUAGE.items()},
     **_by_word(_OTHER_NAMES),
     **dict(zip(LANGUAGES, LANGUAGES, strict=True)),
 }
-KNOWN_EXTENSIONS: Final = frozenset({*PROSE, *_LANGUAGE})
+KNOWN_EXTENSIONS = frozenset({*PROSE, *_LANGUAGE})
 
 
 def file_name(path: str) -> str:

@@ -17,7 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from tamis.model import FrontMatter, Link
 from tamis.query.filters import folded
@@ -31,18 +31,18 @@ from tamis.text.languages import (
 )
 
 # Raise it if the same link looks for another key: indexes made before are then out of date.
-LINKS_VERSION: Final = 1
+LINKS_VERSION = 1
 
 # One letter is no scheme: `c:` is a disk.
-_ELSEWHERE: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
+_ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
 # The name of a note may contain a colon.
-_NO_NAME: Final = re.compile(r"[\w+.-]+://|//|mailto:", re.IGNORECASE)
-_ENCODED: Final = re.compile(r"(?:%[0-9a-fA-F]{2})+")
-_WIKI: Final = re.compile(r"\[\[([^\[\]\n]+)\]\]")
+_NO_NAME = re.compile(r"[\w+.-]+://|//|mailto:", re.IGNORECASE)
+_ENCODED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
+_WIKI = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 # Files that links may mean by the name of their folder.
-_FOLDER_PAGES: Final = frozenset({"index", "_index", "readme", "__init__", "mod"})
+_FOLDER_PAGES = frozenset({"index", "_index", "readme", "__init__", "mod"})
 # Languages whose files import each other.
-_FAMILY: Final = {
+_FAMILY = {
     "typescript": "javascript",
     "vue": "javascript",
     "cpp": "c",
@@ -55,7 +55,7 @@ Target = tuple[str, str]  # a path or name, and the anchor behind it
 NameKind = Literal["form", "suffix", "alias", "package", "package suffix"]
 Name = tuple[NameKind, str]
 # An import in Go means a folder.
-_PACKAGE: Final[Mapping[NameKind, NameKind]] = {
+_PACKAGE: Mapping[NameKind, NameKind] = {
     "form": "package",
     "suffix": "package suffix",
 }

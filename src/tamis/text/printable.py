@@ -9,12 +9,11 @@ because it would begin a line that looks like ours.
 import logging
 import re
 from collections.abc import Sequence
-from typing import Final
 
-_BIDIRECTIONAL: Final = "\u2028\u2029\u202a-\u202e\u2066-\u2069"
-_CONTROL: Final = re.compile(f"[\x00-\x08\x0a-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
-_CONTROL_IN_LINES: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
-_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_BIDIRECTIONAL = "\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[\x00-\x08\x0a-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
+_CONTROL_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def visible(text: str) -> str:

@@ -12,15 +12,14 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable
 from itertools import chain, pairwise
-from typing import Final
 
 import Stemmer
 
 # Raise it if the same text gives other terms: indexes made before are then out of date.
-TOKENIZER_VERSION: Final = 2
-CONCEPTS_VERSION: Final = 1  # the same for the terms of the concept vocabulary
+TOKENIZER_VERSION = 2
+CONCEPTS_VERSION = 1  # the same for the terms of the concept vocabulary
 
-STOP_WORDS: Final = frozenset(  # the list of the first design
+STOP_WORDS = frozenset(  # the list of the first design
     """
     a all also an and are as at be been both but by can could did do does each every few for from
     had has have he her here hers him his how i in is it its just may me might more most must my
@@ -30,22 +29,20 @@ STOP_WORDS: Final = frozenset(  # the list of the first design
     """.split()  # noqa: SIM905
 )
 
-_WORD: Final = re.compile(r"[^\W_]+")
-_ASCII: Final = dict.fromkeys(range(128), " ") | {
+_WORD = re.compile(r"[^\W_]+")
+_ASCII = dict.fromkeys(range(128), " ") | {
     ord(letter): letter.lower() for letter in string.ascii_letters + string.digits
 }
 # Compatibility forms would make letters of the word of them.
-_TRADE_MARKS: Final = dict.fromkeys(map(ord, "™℠®©"), " ")
-_ACCENTS: Final = re.compile("[\u0300-\u036f]+")
-_HAN_OR_KANA: Final = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
-)
-_CONCEPT: Final = re.compile(r"\b[^\W\d_][\w-]*\b")
-_SHORTEST_CONCEPT: Final = 3
-_AROUND_TAG: Final = re.compile(r"^[#\s]+|\s+$")
+_TRADE_MARKS = dict.fromkeys(map(ord, "™℠®©"), " ")
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_HAN_OR_KANA = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_CONCEPT = re.compile(r"\b[^\W\d_][\w-]*\b")
+_SHORTEST_CONCEPT = 3
+_AROUND_TAG = re.compile(r"^[#\s]+|\s+$")
 # Distinct words; some 60 MB, more than any corpus we measured needs.
-_CACHE_LIMIT: Final = 400_000
-_LONGEST_TERM: Final = 64  # longer "words" are encoded data: nobody types them
+_CACHE_LIMIT = 400_000
+_LONGEST_TERM = 64  # longer "words" are encoded data: nobody types them
 
 
 class _TermsOf(dict[str, tuple[str, ...]]):

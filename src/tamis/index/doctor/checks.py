@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,24 +65,24 @@ Item = TypeVar("Item")
 
 # A quick check should take seconds for an index of any size, so it reads samples: the same ones of
 # the same index, so that a finding can be seen twice.
-_SEED: Final = 7
-_TEXTS: Final = 2_000  # documents
-_LINKS: Final = 500
-_DERIVED: Final = 100  # passages of a segment
-_FEW: Final = 2  # passages of a segment that are embedded again
-_FEW_FULL: Final = 8
-_PORTION: Final = 8_192  # passages compared together: some hundred megabytes
-_RACES: Final = 20  # how often a merge may remove segments while we open them
-_NAMED: Final = 3  # documents that a finding names
+_SEED = 7
+_TEXTS = 2_000  # documents
+_LINKS = 500
+_DERIVED = 100  # passages of a segment
+_FEW = 2  # passages of a segment that are embedded again
+_FEW_FULL = 8
+_PORTION = 8_192  # passages compared together: some hundred megabytes
+_RACES = 20  # how often a merge may remove segments while we open them
+_NAMED = 3  # documents that a finding names
 
-_TOLERANCE: Final = 1e-5  # of weights and lengths, which are float32
+_TOLERANCE = 1e-5  # of weights and lengths, which are float32
 # Vectors of one text differ a little between machines; a lower cosine is another text's.
-_SAME_COSINE: Final = 0.98
+_SAME_COSINE = 0.98
 
-_OTHERS: Final = 0o077  # permissions of the group and of everybody else
-_PERMISSIONS: Final = "check its permissions and its owner"
-_LEFTOVER: Final = re.compile(r"index\.db\.partial.*|anew")
-_BEFORE_REPAIR: Final = ("root", "settings", "folder")  # faults that block any repair
+_OTHERS = 0o077  # permissions of the group and of everybody else
+_PERMISSIONS = "check its permissions and its owner"
+_LEFTOVER = re.compile(r"index\.db\.partial.*|anew")
+_BEFORE_REPAIR = ("root", "settings", "folder")  # faults that block any repair
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +411,7 @@ def _open(exam: Exam) -> None:
     exam.documents = [Placed(*row) for row in rows]
 
 
-_MISSING: Final = "its files are missing"
+_MISSING = "its files are missing"
 
 
 def _open_segment(directory: Path, record: SegmentRecord) -> Opened:
@@ -484,7 +484,7 @@ def segments(exam: Exam) -> Iterator[Finding]:
             yield _fault(what, repair=Repair("rewrite", segments=frozenset({key})))
 
 
-_PASSAGES: Final = """
+_PASSAGES = """
     SELECT d.place, c.id, c.type, c.language
     FROM documents d JOIN chunks c ON c.document = d.id
     WHERE d.segment = ? ORDER BY d.path, c.ordinal
@@ -760,13 +760,13 @@ def model(exam: Exam) -> Iterator[Finding]:
         yield _note(f"{name} is the model that made the vectors")
 
 
-AROUND: Final[Checks] = (
+AROUND: Checks = (
     ("settings", settings, "the settings can be read"),
     ("folder", folder, "the folder of the index is as it should be"),
     ("disk", disk, "there is room for the index to be written once more"),
     ("lock", lock, "nobody is writing"),
 )
-INSIDE: Final[Checks] = (
+INSIDE: Checks = (
     ("segments", segments, "segments hold the rows of their documents, as written"),
     ("orphans", orphans, "nothing belongs to what is gone"),
     ("texts", texts, "texts are as they were stored"),

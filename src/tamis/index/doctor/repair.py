@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tamis.errors import StorageFault, TamisError, storage_faults
 from tamis.failpoints import reached
@@ -34,7 +34,7 @@ from tamis.models.embedders import LoadedModels
 from tamis.progress import Progress
 from tamis.settings import DEFAULT_MODEL, Settings
 
-_PRIVATE: Final = 0o700
+_PRIVATE = 0o700
 
 
 def repaired(

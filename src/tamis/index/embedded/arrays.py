@@ -16,7 +16,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,11 @@ from tamis.failpoints import reached
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]  # by name
 
-_MAGIC: Final = b"TAMISAR2"
-_ALIGNMENT: Final = 64
-_SUM: Final = 16  # bytes of a checksum
-_PREFIX: Final = struct.Struct(f"<8sQ{_SUM}s")
-_AT_A_TIME: Final = 1 << 20  # bytes read for a checksum
+_MAGIC = b"TAMISAR2"
+_ALIGNMENT = 64
+_SUM = 16  # bytes of a checksum
+_PREFIX = struct.Struct(f"<8sQ{_SUM}s")
+_AT_A_TIME = 1 << 20  # bytes read for a checksum
 
 
 class Truncated(Exception):

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -41,11 +40,11 @@ from tamis.text.words import CONCEPTS_VERSION, concepts
 Arrays = Mapping[str, Array]
 Terms = Sequence[tuple[Segment, Arrays]]
 
-_OURS: Final = re.compile(r"(?:part-)?[0-9a-f]{32}\.bin(?:\.partial)?")
-_NAME: Final = re.compile(r"[0-9a-f]{32}")
-_FOLDER_LENGTH: Final = 32
+_OURS = re.compile(r"(?:part-)?[0-9a-f]{32}\.bin(?:\.partial)?")
+_NAME = re.compile(r"[0-9a-f]{32}")
+_FOLDER_LENGTH = 32
 # Rounding to 16 bits may add this to the length of a vector; the bound of the search includes it.
-_HALF: Final = 5e-4
+_HALF = 5e-4
 
 
 # --- The terms of a segment -----------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tamis.errors import (
     IndexDamaged,
@@ -50,19 +50,19 @@ Connection = sqlite3.Connection
 DatabaseError = sqlite3.DatabaseError
 Values = Sequence[Any]  # of a row, or of a column
 
-SCHEMA_VERSION: Final = 4
-_APPLICATION_ID: Final = 0x74616D73  # "tams"
-_BUSY_MS: Final = (
+SCHEMA_VERSION = 4
+_APPLICATION_ID = 0x74616D73  # "tams"
+_BUSY_MS = (
     5_000  # SQLite's own short waits (a checkpoint); writers queue at our lock before
 )
-_SHARED_MEMORY: Final = (
+_SHARED_MEMORY = (
     65_536  # bytes; what SQLite maps beside a database comes in halves of this
 )
-BESIDE: Final = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
+BESIDE = ("-journal", "-wal", "-shm")  # SQLite's files beside a database
 # The columns of a document that come from its text, in the order that the checksums have. Each is
 # named like its field: `_OWN` are fields of the document, the others of its front matter. One more
 # belongs into `_SCHEMA` too, and makes a new `SCHEMA_VERSION`.
-WRITTEN: Final = (
+WRITTEN = (
     "title",
     "author",
     "category",
@@ -73,19 +73,19 @@ WRITTEN: Final = (
     "description",
     "warning",
 )
-_OWN: Final = ("title", "modified", "warning")
-_LISTS: Final = ("tags", "aliases", "keywords")
-OF_DOCUMENTS: Final = ("chunks", "parents", "links", "names")
+_OWN = ("title", "modified", "warning")
+_LISTS = ("tags", "aliases", "keywords")
+OF_DOCUMENTS = ("chunks", "parents", "links", "names")
 # The facts that every index has.
-_FACTS: Final = {
+_FACTS = {
     "generation": 0,
     "pending": 0,
     "built_at": 0.0,
     "identity": "",
 }
-_VARIABLES: Final = 900  # below the 999 that old SQLite builds allow in one statement
+_VARIABLES = 900  # below the 999 that old SQLite builds allow in one statement
 
-_SCHEMA: Final = """
+_SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE segments (
     id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, rows INTEGER NOT NULL,
@@ -395,7 +395,7 @@ class DocumentRecord(NamedTuple):
     aliases: tuple[str, ...]
 
 
-_DOCUMENT: Final = "d.path, d.id, d.segment, d.place, d.aliases"
+_DOCUMENT = "d.path, d.id, d.segment, d.place, d.aliases"
 
 
 def documents(
@@ -507,8 +507,8 @@ def contents(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
     return dict(select(connection, "c.id, c.content FROM chunks c", "c.id", keys))
 
 
-_WRITTEN_COLUMNS: Final = ", ".join(f"d.{name}" for name in WRITTEN)
-_CHUNK: Final = (
+_WRITTEN_COLUMNS = ", ".join(f"d.{name}" for name in WRITTEN)
+_CHUNK = (
     "c.ordinal, c.content, c.header_path, c.start_line, c.end_line, c.type, c.language,"
     " c.names, c.parent"
 )
@@ -631,10 +631,10 @@ def remove_documents(connection: Connection, paths: Paths) -> list[DocumentRecor
 # --- Segments -----------------------------------------------------------------
 
 
-_FOLDER: Final = re.compile(r"[0-9a-f]{32}")
+_FOLDER = re.compile(r"[0-9a-f]{32}")
 
 
-WITHOUT_VECTORS: Final = "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
+WITHOUT_VECTORS = "FROM documents d JOIN segments s ON s.id = d.segment WHERE s.dimension = 0 AND d.chunks > 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -708,7 +708,7 @@ def flaws(connection: Connection, *, full: bool) -> list[str]:
 
 
 # The columns that a checksum covers: all but the place of a document's rows, which is stored elsewhere too.
-_SUMMED: Final = (
+_SUMMED = (
     (
         "d.id, d.path, d.chunks, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.read_ns, d.hash,"
         f" {_WRITTEN_COLUMNS}, d.recipe FROM documents d",

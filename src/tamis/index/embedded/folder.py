@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from tamis.errors import BadFolder, IndexLocked, StorageFault, storage_faults
 from tamis.failpoints import reached
@@ -20,15 +19,15 @@ from tamis.index.embedded.database import SegmentRecord
 from tamis.index.embedded.segment import sweep
 from tamis.model import INDEX_FOLDER
 
-ASIDE: Final = "anew"  # a new index that will replace a damaged one is made here
-_FOLDERS: Final = frozenset({"segments", "concepts", ASIDE})
-_VERSION_CONTROL: Final = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
-_OURS: Final = re.compile(
+ASIDE = "anew"  # a new index that will replace a damaged one is made here
+_FOLDERS = frozenset({"segments", "concepts", ASIDE})
+_VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj", ".bzr"})
+_OURS = re.compile(
     r"\.gitignore|(?:writer|watch|concepts)\.lock|segments|concepts|anew"
     r"|index\.db(?:\.partial)?(?:-journal|-wal|-shm)?"
 )
-_PAUSE: Final = 0.05
-_GLANCE: Final = 0.002  # seconds for which `holder` may share a lock, at most
+_PAUSE = 0.05
+_GLANCE = 0.002  # seconds for which `holder` may share a lock, at most
 
 
 def make_folder(directory: Path) -> None:

@@ -50,11 +50,11 @@ from tamis.query.filters import EVERYTHING, Filter, allows
 if TYPE_CHECKING:
     from tamis.index.embedded.writer import Writer
 
-_CACHED_FILTERS: Final = 32
-_THREADS: Final = 8  # for the lanes of several searches; they start when first needed
+_CACHED_FILTERS = 32
+_THREADS = 8  # for the lanes of several searches; they start when first needed
 # A merge may remove segments this many times while they are opened; then it is damage.
-_RACES: Final = 20
-_MOST_IDLE: Final = 8  # connections kept for the next searches
+_RACES = 20
+_MOST_IDLE = 8  # connections kept for the next searches
 
 
 class _Pool:
@@ -68,7 +68,7 @@ class _Pool:
         self.threads = ThreadPoolExecutor(_THREADS, "lane")
 
 
-_pool: Final = _Pool()
+_pool = _Pool()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -39,19 +39,19 @@ from tamis.text.identifiers import code_in, definitions, identifier_numbers, spo
 from tamis.text.languages import file_name, without_known_extension
 from tamis.text.words import word_numbers
 
-FILES: Final = ("rows", "words", "code", "vectors")
-_PARTIAL: Final = "partial-"
-_OURS: Final = re.compile(rf"(?:{_PARTIAL})?[0-9a-f]{{32}}")
-_CACHED_FILTERS: Final = 64
+FILES = ("rows", "words", "code", "vectors")
+_PARTIAL = "partial-"
+_OURS = re.compile(rf"(?:{_PARTIAL})?[0-9a-f]{{32}}")
+_CACHED_FILTERS = 64
 # Codes are written into files: these tables only ever grow at their end.
-TYPES_IN_ORDER: Final = (
+TYPES_IN_ORDER = (
     "documentation",
     "code_block",
     "symbols",
     "definitions",
     "data",
 )
-LANGUAGES_IN_ORDER: Final = (
+LANGUAGES_IN_ORDER = (
     "bash",
     "c",
     "cpp",
@@ -84,10 +84,8 @@ LANGUAGES_IN_ORDER: Final = (
     "yaml",
     "zig",
 )
-_TYPE_CODE: Final = {name: code for code, name in enumerate(TYPES_IN_ORDER)}
-_LANGUAGE_CODE: Final = {
-    name: code for code, name in enumerate(LANGUAGES_IN_ORDER, start=1)
-}
+_TYPE_CODE = {name: code for code, name in enumerate(TYPES_IN_ORDER)}
+_LANGUAGE_CODE = {name: code for code, name in enumerate(LANGUAGES_IN_ORDER, start=1)}
 
 
 def row_codes(chunk_type: str, language: str | None) -> tuple[int, int]:

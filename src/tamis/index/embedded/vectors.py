@@ -11,8 +11,6 @@ full score is a sum over one row alone, never a matrix product, whose last bits 
 the rows beside it.
 """
 
-from typing import Final
-
 import numpy as np
 import simsimd
 
@@ -21,9 +19,9 @@ from tamis.index.embedded.words import Mask, Rows, Scores, best
 from tamis.index.protocol import Vectors
 
 # Rounding in float32 residuals and scales, and unit vectors that are a little longer than one.
-_SLACK: Final = 1e-5
+_SLACK = 1e-5
 # With fewer allowed rows than this share, copying their codes out first is cheaper than scanning all.
-_SPARSE: Final = 0.35
+_SPARSE = 0.35
 
 
 def encode(vectors: Vectors) -> Arrays:

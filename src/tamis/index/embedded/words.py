@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,11 +62,11 @@ def stored(term: str) -> bytes:
 
 
 # k1 and b as usual for pages: b = 0.75 beat 0.4 on nearly all long-document sets.
-K1: Final = 1.5
-B: Final = 0.75
+K1 = 1.5
+B = 0.75
 # The usual number of terms in each field: rounded means over eight public Markdown sets. Keywords,
 # categories and the code lane are guesses. They only set where "long" begins; being constants matters.
-WORD_FIELDS: Final = {
+WORD_FIELDS = {
     "title": 3.0,
     "headers": 6.0,
     "keywords": 6.0,
@@ -77,7 +77,7 @@ WORD_FIELDS: Final = {
     "category": 1.0,
     "body": 80.0,
 }
-CODE_FIELDS: Final = {
+CODE_FIELDS = {
     "symbols": 4.0,
     "path": 12.0,
     "code": 150.0,

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,8 +37,8 @@ from tamis.index.protocol import (
 from tamis.model import Skipped
 
 # More segments than this make a search noticeably slower (10 cost half a millisecond, 30 twice the time).
-_MOST_SEGMENTS: Final = 20
-_MOST_AFTER_RUN: Final = 8
+_MOST_SEGMENTS = 20
+_MOST_AFTER_RUN = 8
 
 
 class Writer(Records):
@@ -314,9 +314,9 @@ class Writer(Records):
 
 
 # A segment with a larger share of dead documents is merged for its space.
-_TOO_DEAD: Final = 0.5
+_TOO_DEAD = 0.5
 # Bytes of memory for each byte on disk. Postings are sorted anew, in wider numbers; other arrays are copied.
-_COSTS: Final = {
+_COSTS = {
     "words": 10.0,
     "code": 10.0,
     "vectors": 3.0,

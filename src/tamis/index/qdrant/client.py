@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from time import sleep
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -52,24 +52,24 @@ log = logging.getLogger("tamis.index.protocol")
 Answer = TypeVar("Answer")
 Options = ParamSpec("Options")
 
-OLDEST: Final = (1, 19)  # the first server that counts rarity over a filter
-_PORT: Final = 6333  # of a server whose address has none
+OLDEST = (1, 19)  # the first server that counts rarity over a filter
+_PORT = 6333  # of a server whose address has none
 # Quantised vectors stay in memory, where the others may be on disk.
-_QUANTIZATION: Final[dict[str | None, Any]] = {
+_QUANTIZATION: dict[str | None, Any] = {
     None: None,
     "none": None,
     "scalar": {"scalar": {"type": "int8", "always_ram": True}},
     "binary": {"binary": {"always_ram": True}},
 }
-TIMEOUT: Final = 30  # seconds for one request
-TRIES: Final = 6
-_FIRST_PAUSE: Final = 0.2  # seconds; the sixth try comes after some six
-_LONGEST_PAUSE: Final = 30.0  # that a server may ask for
-_WARN_AFTER: Final = 3  # failed tries: about a second
-_PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_POINTS: Final = 128  # in one request: a megabyte or two
-_PAGE: Final = 512
-_MOST_IDS: Final = 1_000
+TIMEOUT = 30  # seconds for one request
+TRIES = 6
+_FIRST_PAUSE = 0.2  # seconds; the sixth try comes after some six
+_LONGEST_PAUSE = 30.0  # that a server may ask for
+_WARN_AFTER = 3  # failed tries: about a second
+_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+_POINTS = 128  # in one request: a megabyte or two
+_PAGE = 512
+_MOST_IDS = 1_000
 
 
 def connect(

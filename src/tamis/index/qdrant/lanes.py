@@ -9,7 +9,6 @@ again in double precision.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -29,9 +28,9 @@ from tamis.index.qdrant.points import (
 )
 from tamis.model import Lane
 
-_BEYOND: Final = 16  # asked for besides the depth: the edge is seldom clear without
+_BEYOND = 16  # asked for besides the depth: the edge is seldom clear without
 # Two scores that differ by less than this share of them may be in the wrong order.
-_SLACK: Final = 2e-5
+_SLACK = 2e-5
 
 Term = tuple[str, str]  # a lane and a term of it
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,30 +43,30 @@ Sparse = Mapping[int, float]  # weights by the numbers of terms
 # The vectors of a chunk.
 MEANING, WORDS, CODE = "meaning", "words", "code"
 # Our ids are derived from this one.
-_OURS: Final = uuid.UUID("1f0a9b6e-74d2-5c55-9f3a-74616d697300")
+_OURS = uuid.UUID("1f0a9b6e-74d2-5c55-9f3a-74616d697300")
 # The number of no term: a chunk without words still counts as a passage.
-_FILLER: Final = 0
+_FILLER = 0
 
 # Properties with one value, and the fields that keep them as they were written. A field named like
 # the property has the form that a filter compares.
-PROPERTIES: Final = {"author": "writtenAuthor", "category": "writtenCategory"}
+PROPERTIES = {"author": "writtenAuthor", "category": "writtenCategory"}
 
 # Fields that filters and readers ask for, by the kind of index they need. The indexes are made
 # before there is any data.
-KEYWORDS: Final = (
+KEYWORDS = (
     "kind", "filePath", "document", "fileNames", "parentDirectories", "tagTree", *PROPERTIES,
     "chunk_type", "language", "linkKeys", "looksFor", "owner",
 )  # fmt: skip
-NUMBERS: Final = ("born", "gone", "archived", "chunks", "generation", "beat")
-FLOATS: Final = ("modified", "goneAt")
-TENANT: Final = "root"
+NUMBERS = ("born", "gone", "archived", "chunks", "generation", "beat")
+FLOATS = ("modified", "goneAt")
+TENANT = "root"
 
 # A search brings these along with each passage, so that showing it needs no second request.
-PASSAGE: Final = (
+PASSAGE = (
     "filePath", "chunkId", "content", "header_path", "start_line", "end_line", "chunk_type", "language",
     "modified", "tags", "symbols", "parent", "title",
 )  # fmt: skip
-FACTS: Final = ("filePath", "tags", *PROPERTIES.values(), "modified")
+FACTS = ("filePath", "tags", *PROPERTIES.values(), "modified")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def equals(name: str, value: str | int) -> Native:
     return {"key": name, "match": {"value": value}}
 
 
-NOTHING: Final = equals("kind", "nothing")
+NOTHING = equals("kind", "nothing")
 
 
 def any_of(name: str, values: Sequence[str]) -> Native:

@@ -91,10 +91,10 @@ from tamis.query.filters import (
 )
 from tamis.settings import API_KEY_VARIABLE, Settings
 
-_CACHED_FILTERS: Final = 32
-_CACHED_DOCUMENTS: Final = 4_096  # whose chunks and links are kept for a filter
-_PORTION: Final = 64  # documents that are copied at a time
-_KINDS: Final = 1000  # more types or languages than there are
+_CACHED_FILTERS = 32
+_CACHED_DOCUMENTS = 4_096  # whose chunks and links are kept for a filter
+_PORTION = 64  # documents that are copied at a time
+_KINDS = 1000  # more types or languages than there are
 
 Chunks = Mapping[str, tuple[tuple[int, int], ...]]  # ordinals and keys, by path
 

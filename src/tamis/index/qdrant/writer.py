@@ -42,18 +42,18 @@ from tamis.index.qdrant.points import (
 from tamis.model import Address, FileState, Skipped, Stamps
 from tamis.query.filters import Archived
 
-LINGER: Final = 60.0  # seconds that what is gone stays, for searches that began before
-STALE: Final = 20.0  # seconds without a beat
-_BEAT: Final = 5.0  # seconds between two beats
-_PAUSE: Final = 0.25  # seconds between two tries to take the lease
-FREE: Final[Payload] = {
+LINGER = 60.0  # seconds that what is gone stays, for searches that began before
+STALE = 20.0  # seconds without a beat
+_BEAT = 5.0  # seconds between two beats
+_PAUSE = 0.25  # seconds between two tries to take the lease
+FREE: Payload = {
     "owner": "",
     "holder": "",
     "host": "",
     "pid": 0,
     "beat": 0,
 }
-_OF_MODEL: Final = ("model", "fingerprint", "dimension", "root", "archive")
+_OF_MODEL = ("model", "fingerprint", "dimension", "root", "archive")
 
 
 class Sightings:

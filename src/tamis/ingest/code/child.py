@@ -21,17 +21,17 @@ import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
-from typing import IO, Final
+from typing import IO
 
 from tamis.ingest.code import grammars
 from tamis.ingest.code.grammars import GRAMMARS, Capture
 
-_PROGRAM: Final = str(Path(grammars.__file__).resolve())
-_PORTION: Final = 1 << 20  # bytes read at once
-PATIENCE: Final = 20  # seconds: files are often saved several times in a row
+_PROGRAM = str(Path(grammars.__file__).resolve())
+_PORTION = 1 << 20  # bytes read at once
+PATIENCE = 20  # seconds: files are often saved several times in a row
 # What a text does not do to its reader: that ends by SIGPROF, by a crash, or with a code of its own. 0 is
 # a child that was about to go when it was asked.
-_FROM_OUTSIDE: Final = frozenset(
+_FROM_OUTSIDE = frozenset(
     {0, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
 )
 
@@ -139,5 +139,5 @@ def _line(pipe: IO[bytes]) -> bytes:
     return b""
 
 
-CHILD: Final = Child()
+CHILD = Child()
 atexit.register(CHILD.close)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice, zip_longest
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.ingest.code.grammars import CONSTANT, GRAMMARS
 from tamis.ingest.code.imports import import_targets
@@ -39,7 +39,7 @@ from tamis.model import Chunk, Link, Parent
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import CODE_LANGUAGE, ChunkType, extension, file_name
 
-_SHOWN: Final = {
+_SHOWN = {
     "cpp": "C++",
     "csharp": "C#",
     "javascript": "JavaScript",
@@ -48,11 +48,11 @@ _SHOWN: Final = {
     "typescript": "TypeScript",
 }
 # No file that people wrote refers to more; a made one could to a million.
-_MAX_LINKS: Final = 2000
+_MAX_LINKS = 2000
 # A breadcrumb is read with every passage: of many names it shows as many as fit.
-_MAX_NAMES: Final = 100
+_MAX_NAMES = 100
 # A line with a word in it that is no condition of the preprocessor.
-_TELLING: Final = re.compile(
+_TELLING = re.compile(
     r"^(?![ \t]*+#[ \t]*+(?:if|ifdef|ifndef|elif|else|endif)\b)[^\w\n]*+\w",
     re.MULTILINE,
 )

@@ -8,39 +8,38 @@ What has no parts that a line shows (minified JSON, CSV, XML) is one part withou
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
 
 from tamis.ingest.code.chunks import Mark, Section, cut_sections
 from tamis.ingest.documents.sections import Parsed
 from tamis.settings import ChunkingSettings
 from tamis.text.languages import DATA_LANGUAGE, extension
 
-_MAX_NAME: Final = 200
+_MAX_NAME = 200
 # What people write has fewer; the rest of what a program wrote is in the last.
-_MAX_PARTS: Final = 20_000
+_MAX_PARTS = 20_000
 
 # Possessive wherever a run can be long: nothing here may look at a text more often than a few times.
-_JSON_FIRST: Final = re.compile(r"\s*+\{[ \t]*+\n+([ \t]+)\"")
-_JSON_STRING: Final = r'"((?:[^"\\\n]|\\.){0,200})"'
-_YAML: Final = re.compile(
+_JSON_FIRST = re.compile(r"\s*+\{[ \t]*+\n+([ \t]+)\"")
+_JSON_STRING = r'"((?:[^"\\\n]|\\.){0,200})"'
+_YAML = re.compile(
     r"^(?:\"([^\"\n]{1,200})\"|'([^'\n]{1,200})'|([\w./$][^\n:#]{0,200}?))[ \t]{0,9}:(?=\s|\Z)",
     re.MULTILINE,
 )
-_TOML: Final = re.compile(
+_TOML = re.compile(
     r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'|#[^\n]*+"
     r"|^[ \t]*+\[\[?(?P<table>[^\[\]\n]{1,200})\]\]?[ \t]*+(?=#|\n|\Z)|^(?P<key>[\w.-]{1,200})[ \t]*+=",
     re.MULTILINE | re.DOTALL,
 )
-_INI: Final = re.compile(r"^[ \t]*+\[([^\]\n]{1,200})\]", re.MULTILINE)
-_SQL: Final = re.compile(
+_INI = re.compile(r"^[ \t]*+\[([^\]\n]{1,200})\]", re.MULTILINE)
+_SQL = re.compile(
     r"--[^\n]*+|/\*.*?(?:\*/|\Z)|'[^']*+(?:'|\Z)|\"[^\"]*+(?:\"|\Z)|(?P<dollar>\$\w{0,60}\$).*?(?:(?P=dollar)|\Z)"
     r"|\bEND\s+(?:IF|LOOP|WHILE|REPEAT|FOR)\b|\b(?P<open>BEGIN|CASE)\b|\b(?P<close>END)\b|(?P<stop>;)",
     re.IGNORECASE | re.DOTALL,
 )
-_SQL_SPACE: Final = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
-_SQL_WORD: Final = r"(?:[\w$]++|\"[^\"\n]++\"|`[^`\n]++`|\[[^\]\n]++\])"
-_SQL_NAME: Final = rf"{_SQL_WORD}(?:\.{_SQL_WORD})*+"
-_SQL_HEAD: Final = re.compile(
+_SQL_SPACE = re.compile(r"(?:[\s;]++|--[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
+_SQL_WORD = r"(?:[\w$]++|\"[^\"\n]++\"|`[^`\n]++`|\[[^\]\n]++\])"
+_SQL_NAME = rf"{_SQL_WORD}(?:\.{_SQL_WORD})*+"
+_SQL_HEAD = re.compile(
     r"CREATE\s+(?:(?:OR\s+(?:REPLACE|ALTER)|GLOBAL|LOCAL|TEMP|TEMPORARY|UNLOGGED|UNIQUE|MATERIALIZED"
     r"|RECURSIVE|VIRTUAL|EXTERNAL|CONSTRAINT|DEFINER\s*=\s*\S+)\s+)*"
     r"(?P<kind>TABLE|VIEW|INDEX|FUNCTION|PROCEDURE|TRIGGER|TYPE|SCHEMA|SEQUENCE|DOMAIN|DATABASE|ROLE|EXTENSION"
@@ -49,7 +48,7 @@ _SQL_HEAD: Final = re.compile(
     rf"|(?:INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE|DELETE\s+FROM|COPY)\s+)(?P<used>{_SQL_NAME})",
     re.IGNORECASE,
 )
-_ROUTINES: Final = frozenset({"FUNCTION", "PROCEDURE", "TRIGGER"})
+_ROUTINES = frozenset({"FUNCTION", "PROCEDURE", "TRIGGER"})
 
 
 def parse_data(path: str, text: str, sizes: ChunkingSettings) -> Parsed:

@@ -29,37 +29,37 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Query
 
 
 # What else a query can capture, besides kinds of definitions.
-ABOVE: Final = "above"
-WRAP: Final = "wrap"
-ERROR: Final = "error"
-IMPORT: Final = "import"
-CONSTANT: Final = "constant"
+ABOVE = "above"
+WRAP = "wrap"
+ERROR = "error"
+IMPORT = "import"
+CONSTANT = "constant"
 
 # Real source takes 0.3 to 1 microsecond a byte (benchmarks/symbols.py), the densest that can be made (a list
 # of digits) 2.5. This is four times that, and half a second. A grammar is loaded before the clock starts.
-_SECONDS: Final = 0.5
-_SECONDS_PER_BYTE: Final = 1e-5
+_SECONDS = 0.5
+_SECONDS_PER_BYTE = 1e-5
 # The largest file that is read (2 MB) takes under a gigabyte.
-_MEMORY: Final = 3 << 30
+_MEMORY = 3 << 30
 
 # Deeper than any source people write, and a bound on how far a hostile one leads us.
-_MAX_DEPTH: Final = 500
+_MAX_DEPTH = 500
 # Steps from a C declarator to its name: `int (*(*f)(void))[3]` takes seven.
-_MAX_DECLARATORS: Final = 32
+_MAX_DECLARATORS = 32
 # The bodies in grammars that do not say which part is the body.
-_BODIES: Final = ("_body", "declaration_list", "block")
-_CONTINUATION: Final = bytes(range(0x80, 0xC0))  # bytes that begin no character
-_COUNTED: Final = 1024  # bytes whose characters are counted at once
-_PARTS: Final = frozenset({"name", "within"})  # captures that are no kinds
+_BODIES = ("_body", "declaration_list", "block")
+_CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that begin no character
+_COUNTED = 1024  # bytes whose characters are counted at once
+_PARTS = frozenset({"name", "within"})  # captures that are no kinds
 # How most languages write a constant.
-_CAPITALS: Final = '(#match? @name "^_*[A-Z][A-Z0-9_]*$")'
+_CAPITALS = '(#match? @name "^_*[A-Z][A-Z0-9_]*$")'
 
 
 class Capture(NamedTuple):
@@ -322,7 +322,7 @@ _SWIFT = f"""
 """
 
 # The query of each language.
-GRAMMARS: Final = {
+GRAMMARS = {
     "bash": _BASH,
     "c": _C,
     "cpp": _C + _CPP,
@@ -342,9 +342,9 @@ GRAMMARS: Final = {
     "typescript": _SCRIPT + _TYPESCRIPT,
 }
 # Where the package is not called like the language.
-_PACKAGES: Final = {"csharp": "c_sharp", "tsx": "typescript"}
+_PACKAGES = {"csharp": "c_sharp", "tsx": "typescript"}
 # Where a package has several grammars.
-_ENTRIES: Final = frozenset({"php", "tsx", "typescript"})
+_ENTRIES = frozenset({"php", "tsx", "typescript"})
 
 
 def captures(source: bytes, language: str) -> list[Capture]:

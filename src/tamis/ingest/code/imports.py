@@ -11,37 +11,36 @@ Statements come from a grammar (`tamis.ingest.code.grammars`), so comments and s
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Final
 
 # A statement that names more was made by a program; a longer name is none.
-_MAX_TARGETS: Final = 500
-_MAX_TARGET: Final = 300
-_MAX_DEPTH: Final = 16
+_MAX_TARGETS = 500
+_MAX_TARGET = 300
+_MAX_DEPTH = 16
 
-_LINE_COMMENT: Final = re.compile(r"#[^\n]*|\\\n")
-_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_FROM: Final = re.compile(r"from\s*+(\.[\s.]*+)?+([\w.]*?)\s*+import\b(.*)", re.DOTALL)
-_DOTTED: Final = re.compile(r"[\w$]+(?:\s*\.\s*[\w$]+)*")
-_STRING: Final = re.compile(
+_LINE_COMMENT = re.compile(r"#[^\n]*|\\\n")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_FROM = re.compile(r"from\s*+(\.[\s.]*+)?+([\w.]*?)\s*+import\b(.*)", re.DOTALL)
+_DOTTED = re.compile(r"[\w$]+(?:\s*\.\s*[\w$]+)*")
+_STRING = re.compile(
     r"\"([^\"\n]*)\""
     r"|'([^'\n]*)'"
     r"|`([^`\n]*)`"
     r"|\[\[([^\]\n]*)\]\]"
 )
-_PHP_FILE: Final = re.compile(
+_PHP_FILE = re.compile(
     r"\w+\s*\(?\s*"  # `require_once(`
     r"(?:(?P<here>__DIR__|dirname\s*\(\s*__FILE__\s*\))\s*\.\s*)?"
     r"(?P<text>\"[^\"$\n]*\"|'[^'\n]*')"
     r"\s*\)?$"
 )
-_EMITTED: Final = re.compile(r"(?<=[^/])\.[cm]?jsx?$")
-_ALL: Final = frozenset({"_", "*", "given"})  # of Scala
-_RUST_ROOTS: Final = frozenset({"mod.rs", "lib.rs", "main.rs"})
-_WITHIN_NAMES: Final = re.compile(r"\b(?:function|const)\b\s+")  # of PHP's `use`
-_BEFORE_NAME: Final = re.compile(r"\b(?:global|using|static|unsafe)\b")  # of C#
-_EXPANDED: Final = re.compile(r"[$`~*?<>|(){}]")  # by a shell
-_VISIBLE: Final = re.compile(r"^(?:pub\s*(?:\([^)]*\))?\s*)?")  # of Rust
-_TREE: Final = re.compile(r"(?:\bas\s+|=>\s*)\w+|([{},]|[\w*]+)")
+_EMITTED = re.compile(r"(?<=[^/])\.[cm]?jsx?$")
+_ALL = frozenset({"_", "*", "given"})  # of Scala
+_RUST_ROOTS = frozenset({"mod.rs", "lib.rs", "main.rs"})
+_WITHIN_NAMES = re.compile(r"\b(?:function|const)\b\s+")  # of PHP's `use`
+_BEFORE_NAME = re.compile(r"\b(?:global|using|static|unsafe)\b")  # of C#
+_EXPANDED = re.compile(r"[$`~*?<>|(){}]")  # by a shell
+_VISIBLE = re.compile(r"^(?:pub\s*(?:\([^)]*\))?\s*)?")  # of Rust
+_TREE = re.compile(r"(?:\bas\s+|=>\s*)\w+|([{},]|[\w*]+)")
 
 
 def import_targets(

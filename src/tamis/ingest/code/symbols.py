@@ -7,7 +7,7 @@ belong to it, the signature on one line. A text that mostly does not parse has n
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.ingest.code.child import CHILD
 from tamis.ingest.code.grammars import (
@@ -21,30 +21,30 @@ from tamis.ingest.code.grammars import (
 from tamis.ingest.documents.sections import Lines, Span
 
 # Above this share of the text in errors, the tree is a guess and windows of lines serve better.
-_MAX_ERRORS: Final = 0.5
+_MAX_ERRORS = 0.5
 # Definitions nested deeper are part of the one around them. Bounds what a scope can hold.
-_MAX_DEPTH: Final = 12
-_MAX_NAME: Final = 200
-_MAX_SIGNATURE: Final = 200
-_MAX_INDENT: Final = 200
+_MAX_DEPTH = 12
+_MAX_NAME = 200
+_MAX_SIGNATURE = 200
+_MAX_INDENT = 200
 # A header that says `.h` may be C++, and JavaScript may have types (Flow): tried when there are errors.
-_SECOND_READING: Final = {"c": "cpp", "javascript": "tsx"}
+_SECOND_READING = {"c": "cpp", "javascript": "tsx"}
 
-_TYPES: Final = "class struct interface trait impl enum object record union extension"
-TYPES: Final = frozenset(_TYPES.split())
-_FUNCTIONS: Final = frozenset({"function", "method"})
-_SPACES: Final = frozenset({"namespace", "module"})
-_NO_DEFINITION: Final = frozenset({ABOVE, WRAP, ERROR, IMPORT})
+_TYPES = "class struct interface trait impl enum object record union extension"
+TYPES = frozenset(_TYPES.split())
+_FUNCTIONS = frozenset({"function", "method"})
+_SPACES = frozenset({"namespace", "module"})
+_NO_DEFINITION = frozenset({ABOVE, WRAP, ERROR, IMPORT})
 # Where a dot or a colon in a name is part of it.
-_UNQUALIFIED: Final = frozenset({"bash", "kotlin", "python", "scala"})
-_UNNAMED: Final = {"companion": "Companion"}  # what Kotlin calls it
+_UNQUALIFIED = frozenset({"bash", "kotlin", "python", "scala"})
+_UNNAMED = {"companion": "Companion"}  # what Kotlin calls it
 # `Foo.prototype.bar = function` defines `Foo > bar`, `module.exports.bar = function` defines `bar`.
-_NO_SCOPE: Final = frozenset({"prototype", "exports", "module", "this", "self"})
+_NO_SCOPE = frozenset({"prototype", "exports", "module", "this", "self"})
 
-_ARGUMENTS: Final = re.compile(r"(?<=\w)<[^<>]*>")
-_OPERATOR: Final = re.compile(r"\boperator\b\s*(?:\(\s*\)|[^(]*)")
-_SEPARATORS: Final = re.compile(r"::|[.:]")
-_WORDS: Final = re.compile(r"\w+")
+_ARGUMENTS = re.compile(r"(?<=\w)<[^<>]*>")
+_OPERATOR = re.compile(r"\boperator\b\s*(?:\(\s*\)|[^(]*)")
+_SEPARATORS = re.compile(r"::|[.:]")
+_WORDS = re.compile(r"\w+")
 
 
 class Symbol(NamedTuple):

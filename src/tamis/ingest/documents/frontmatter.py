@@ -13,27 +13,27 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from tamis.model import FrontMatter
 from tamis.text.words import storable, tag_name
 
-_YAML: Final = re.compile(
+_YAML = re.compile(
     r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
-_TOML: Final = re.compile(
+_TOML = re.compile(
     r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
 # Many texts begin with a brace: it takes a line of its own, a name below it, and a blank line after the end.
-_JSON: Final = re.compile(
+_JSON = re.compile(
     r"(\{[ \t]*\n\s*\".*?^\})[ \t]*(?:\n(?=[ \t]*(?:\n|\Z))|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_LONGEST: Final = 64_000  # characters; a longer block is no front matter
+_LONGEST = 64_000  # characters; a longer block is no front matter
 # What PyYAML lets through where a tag and its value do not fit, as in `!!bool maybe`.
-_UNFIT: Final = (LookupError, AttributeError, TypeError, OverflowError)
-_DEEPEST: Final = 50  # lists in lists: front matter is flat, and libyaml ends the process at some 20,000
-_MOST_DOTS: Final = 200  # in a line of TOML, where a key of many parts would be
+_UNFIT = (LookupError, AttributeError, TypeError, OverflowError)
+_DEEPEST = 50  # lists in lists: front matter is flat, and libyaml ends the process at some 20,000
+_MOST_DOTS = 200  # in a line of TOML, where a key of many parts would be
 
 
 def front_matter(text: str) -> tuple[FrontMatter, int, str]:
@@ -112,7 +112,7 @@ def _load_toml(block: str) -> Any:
 
 _Load = Callable[[str], Any]
 # By the first sign of the block.
-_FORMS: Final[dict[str, tuple[re.Pattern[str], _Load]]] = {
+_FORMS: dict[str, tuple[re.Pattern[str], _Load]] = {
     "-": (_YAML, _load_yaml),
     "+": (_TOML, _load_toml),
     "{": (_JSON, json.loads),

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 import pyromark
 
@@ -31,7 +31,7 @@ from tamis.settings import ChunkingSettings
 from tamis.text.languages import KNOWN_EXTENSIONS, extension, language_named
 from tamis.text.linking import Target, document_target, wiki_target
 
-_OPTIONS: Final = (
+_OPTIONS = (
     pyromark.Options.ENABLE_TABLES
     | pyromark.Options.ENABLE_FOOTNOTES
     | pyromark.Options.ENABLE_WIKILINKS
@@ -39,17 +39,15 @@ _OPTIONS: Final = (
     | pyromark.Options.ENABLE_GFM
 )
 # Events whose lines are better not cut.
-_BLOCKS: Final = frozenset(
-    {"List", "Item", "HtmlBlock", "CodeBlock", "Table", "TableRow"}
-)
-_SHOWN: Final = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH  # in HTML
-LINE_MARK: Final = '<hr data-line="{}">'
+_BLOCKS = frozenset({"List", "Item", "HtmlBlock", "CodeBlock", "Table", "TableRow"})
+_SHOWN = _OPTIONS | pyromark.Options.ENABLE_STRIKETHROUGH  # in HTML
+LINE_MARK = '<hr data-line="{}">'
 
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
-_REST_IS_BLANK: Final = re.compile(r"[ \t]*$", re.MULTILINE)
-_INFO: Final = re.compile(r"[\w+#.-]+")  # `py`, `{.python}`, `js title="x"`
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_REST_IS_BLANK = re.compile(r"[ \t]*$", re.MULTILINE)
+_INFO = re.compile(r"[\w+#.-]+")  # `py`, `{.python}`, `js title="x"`
 # As in Obsidian: letters, digits, `_`, `-` and `/`, at least one of them no digit, after a blank.
-_TAG: Final = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
+_TAG = re.compile(r"#(?<!\S#)(\d*(?:[^\W\d]|[/-])[\w/-]*)")
 
 
 def parse_markdown(_path: str, text: str, sizes: ChunkingSettings) -> Parsed:

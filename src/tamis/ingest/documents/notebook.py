@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tamis.ingest.documents.markdown import markdown_outline
 from tamis.ingest.documents.sections import (
@@ -31,11 +31,11 @@ from tamis.settings import ChunkingSettings
 from tamis.text.languages import language_named
 from tamis.text.words import storable
 
-_TOKEN: Final = re.compile(
+_TOKEN = re.compile(
     r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")(?P<colon>\s*:)?|[{}\[\]]',
     re.DOTALL,
 )
-_BETWEEN: Final = "\n\n"
+_BETWEEN = "\n\n"
 
 _Placed = TypeVar("_Placed", Chunk, Parent)
 

@@ -8,7 +8,7 @@ markup is understood, and nothing is refused: what is no title here is text.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.ingest.documents.sections import (
     Code,
@@ -23,20 +23,20 @@ from tamis.settings import ChunkingSettings
 from tamis.text.languages import language_named
 from tamis.text.linking import document_target
 
-_ADORNMENT: Final = re.compile(r"([!-/:-@\[-`{-~])\1*+\s*$")
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*+\s*$")
 # An underline may be shorter than its title from here on, as docutils has it.
-_SHORTEST: Final = 4
-_CODE: Final = re.compile(
+_SHORTEST = 4
+_CODE = re.compile(
     r"( *)\.\. (?:code-block|code|sourcecode|parsed-literal|ipython)::[ \t]*(\S*)"
 )
-_OPTION: Final = re.compile(r"\s+:[\w-]+:")
-_DIRECTIVE: Final = re.compile(r"\s*\.\. ")
-_LITERAL: Final = re.compile(r"``.+?``")
-_MARKUP: Final = re.compile(r":[\w+.:-]{1,60}:(?=`)|[`*]+| <[^<>]*>(?=`)")
-_ROLE: Final = r":doc:`(?:[^`<]*<(?P<titled>[^`<>]+)>|(?P<doc>[^`<>]+))`"
-_EMBEDDED: Final = r"`[^`<]+<(?P<url>[^`<>]+)>`__?"
-_TARGET: Final = r"^[ \t]*\.\. _[^:\n]+: +(?P<target>\S[^\n]*)"
-_LINK: Final = re.compile(f"{_ROLE}|{_EMBEDDED}|{_TARGET}", re.MULTILINE)
+_OPTION = re.compile(r"\s+:[\w-]+:")
+_DIRECTIVE = re.compile(r"\s*\.\. ")
+_LITERAL = re.compile(r"``.+?``")
+_MARKUP = re.compile(r":[\w+.:-]{1,60}:(?=`)|[`*]+| <[^<>]*>(?=`)")
+_ROLE = r":doc:`(?:[^`<]*<(?P<titled>[^`<>]+)>|(?P<doc>[^`<>]+))`"
+_EMBEDDED = r"`[^`<]+<(?P<url>[^`<>]+)>`__?"
+_TARGET = r"^[ \t]*\.\. _[^:\n]+: +(?P<target>\S[^\n]*)"
+_LINK = re.compile(f"{_ROLE}|{_EMBEDDED}|{_TARGET}", re.MULTILINE)
 
 
 Style = tuple[str, bool]  # the sign, and whether it is above the title too

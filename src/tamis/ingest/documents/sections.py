@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from io import StringIO
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tamis.model import Chunk, FrontMatter, Link, LinkType, Parent
 from tamis.settings import ChunkingSettings
@@ -23,11 +23,11 @@ from tamis.text.languages import ChunkType, chunk_type_of, language_of
 Span = tuple[int, int]
 Trail = tuple[str, ...]  # headings or names, from the outside in
 
-SEPARATOR: Final = " > "
-_SPACE: Final = re.compile(r"\s")
-_NON_SPACE: Final = re.compile(r"\S")
-_WORD: Final = re.compile(r"\w")
-_MARKING_WORD: Final = re.compile(r"\w[\w-]*+(?:::)?+")
+SEPARATOR = " > "
+_SPACE = re.compile(r"\s")
+_NON_SPACE = re.compile(r"\S")
+_WORD = re.compile(r"\w")
+_MARKING_WORD = re.compile(r"\w[\w-]*+(?:::)?+")
 
 
 class Heading(NamedTuple):

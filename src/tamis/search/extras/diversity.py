@@ -6,7 +6,6 @@ whose last bits could depend on the rows beside it: a filter must not tip the sc
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,9 @@ from tamis.search.question import Candidates, Lookups, Question, Vector
 
 Units = NDArray[np.float64]  # vectors of length 1 each, or 0
 
-_LEAST_DIVERSIFIED: Final = 50
-_ROUGH: Final = 1e-3  # far more than a product in float32 can be off
-_ROUNDING: Final = 1e-9  # a vector's cosine with itself may be this much below 1
+_LEAST_DIVERSIFIED = 50
+_ROUGH = 1e-3  # far more than a product in float32 can be off
+_ROUNDING = 1e-9  # a vector's cosine with itself may be this much below 1
 
 
 def same_meaning(

@@ -7,7 +7,6 @@ less. Without a complete vocabulary there is no expansion, and the answer says s
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from tamis.index.protocol import Concept
 from tamis.search.question import Inquiry, Wording
@@ -17,7 +16,7 @@ from tamis.weights import Weights
 # From a number to that many nearest terms; None if there is no complete vocabulary.
 Near = Callable[[int], Sequence[Concept] | None]
 
-_FIRST: Final = 16  # terms looked at before more are asked for: the question has some
+_FIRST = 16  # terms looked at before more are asked for: the question has some
 
 
 def reworded(inquiry: Inquiry) -> Inquiry:

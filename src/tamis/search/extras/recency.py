@@ -6,13 +6,12 @@ gets the same scores from one moment to the next.
 """
 
 import math
-from typing import Final
 
 from tamis.search.question import Candidates, Lookups, Question
 from tamis.search.scores import boosted
 from tamis.settings import SearchSettings
 
-_DAY: Final = 86_400.0
+_DAY = 86_400.0
 
 
 def recency(candidates: Candidates, question: Question, _: Lookups) -> Candidates:

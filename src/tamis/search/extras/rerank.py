@@ -7,14 +7,13 @@ of those before it, so that scores never rise down the list. `raw_score` stays t
 
 import math
 from dataclasses import replace
-from typing import Final
 
 from tamis.errors import UsageError
 from tamis.model import embedding_text
 from tamis.search.question import Candidates, Lookups, Question
 from tamis.search.scores import Logistic
 
-CURVE: Final = Logistic(0.0, 1.0)
+CURVE = Logistic(0.0, 1.0)
 
 
 def rerank(candidates: Candidates, question: Question, lookups: Lookups) -> Candidates:

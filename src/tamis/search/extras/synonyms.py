@@ -13,7 +13,6 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import Final
 
 from tamis.errors import BadSetting
 from tamis.text.words import words
@@ -21,13 +20,13 @@ from tamis.text.words import words
 Phrase = tuple[str, ...]  # by its stems
 Groups = Mapping[Phrase, tuple[str, ...]]  # from a phrase to its synonyms
 
-_LONGEST: Final = 3  # words of a phrase
-_MOST_OF_GROUPS: Final = 4  # synonyms of one phrase from tables
-_SENSES: Final = 2  # the first two of WordNet's
-_MOST_OF_SENSES: Final = 2  # words of them
-_LARGEST_FILE: Final = 10_000_000
+_LONGEST = 3  # words of a phrase
+_MOST_OF_GROUPS = 4  # synonyms of one phrase from tables
+_SENSES = 2  # the first two of WordNet's
+_MOST_OF_SENSES = 2  # words of them
+_LARGEST_FILE = 10_000_000
 # Endings of inflected forms and of their base forms, by part of speech, in the order of asking.
-_ENDINGS: Final = {
+_ENDINGS = {
     "noun": "ses>s xes>x zes>z ches>ch shes>sh ies>y s>",
     "verb": "ies>y es>e es> s> ed>e ed> ing>e ing>",
     "adj": "er> est> er>e est>e",
