@@ -305,6 +305,8 @@ def _weights(
         weights[name] = _converted(value, kind)
         if type(weights[name]) is not kind:
             raise _wrong_type(name, value, kind, source)
+        if kind is float and not math.isfinite(weights[name]):
+            raise BadSetting(f"{name} is {value!r} in {source}", hint="give a number")
     return weights
 
 

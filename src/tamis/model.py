@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from tamis.text.languages import ChunkType, without_known_extension
 
@@ -175,7 +175,7 @@ class Evidence(Plain):
     lane: Lane
     rank: int
     score: float
-    confidence: float = 1.0  # what the lane's word counts for here, besides its weight
+    confidence: float = 1.0  # trust in the lane for this passage; multiplies its weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +340,9 @@ class Step(Plain):
     ms: float
 
 
+Subject = Literal["root", "filter", "likelihood"]
+
+
 class Advice(Enum):
     """A way to another answer, in the words of the command line; other doors have their own."""
 
@@ -350,23 +353,31 @@ class Advice(Enum):
     READ_ON = "read on from the next line"
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A note on an answer."""
+class Hint(str):
+    """A note on an answer: a text in the words of the command line, and what it is made of."""
 
     fact: str
-    advice: Advice | None = None
-    about: Literal["root", "filter", "likelihood"] = "root"
+    advice: Advice | None
+    about: Subject
+
+    def __new__(
+        cls, fact: str, advice: Advice | None = None, about: Subject = "root"
+    ) -> Self:
+        """Make the text of a fact and of the advice that goes with it."""
+        text = fact
+        if advice:
+            text = f"{fact} ({advice.value})"
+        hint = super().__new__(cls, text)
+        hint.fact = fact
+        hint.advice = advice
+        hint.about = about
+        return hint
 
     def worded(self, words: Mapping[Advice, str]) -> str:
         """Return the note in the words of a door; advice that it has no word for is left out."""
         if self.advice is None or self.advice not in words:
             return self.fact
         return f"{self.fact} ({words[self.advice]})"
-
-    def __str__(self) -> str:
-        """Return the note in the words of the command line."""
-        return self.worded({advice: advice.value for advice in Advice})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 The command line, the tools for agents, the HTTP API, `Corpus.search` and the reference pages read
 `ARGUMENTS`. A door converts what it is given into Python values; `Argument.check` is the one
-place that says which values are allowed.
+place that checks types and ranges; the filter language checks the values of filters.
 """
 
 import functools
@@ -445,14 +445,17 @@ def with_arguments_of(
     def decorate(
         method: Callable[[Owner, Request], Answer],
     ) -> Callable[Concatenate[Owner, P], Answer]:
-        @functools.wraps(method)
-        def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
-            return method(self, make(*args, **kwargs))
-
         own = inspect.signature(method)
         parameters = [own.parameters["self"]]
         parameters += inspect.signature(make).parameters.values()
-        call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        signature = own.replace(parameters=parameters)
+
+        @functools.wraps(method)
+        def call(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> Answer:
+            signature.bind(self, *args, **kwargs)  # its errors do not name the class
+            return method(self, make(*args, **kwargs))
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
         return call
 
     return decorate

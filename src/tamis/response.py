@@ -1,7 +1,6 @@
 """Make the answer that every door shows from the answer of the pipeline."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from tamis.index.protocol import Snapshot
@@ -240,7 +239,8 @@ def hints_of_all(found: Mapping[str, Found]) -> tuple[Hint, ...]:
                 if all_unlikely:
                     hints.append(max(unlikely, key=lambda each: each.fact))
             else:
-                hints.append(replace(hint, fact=f"{name}: {hint.fact}"))
+                fact = f"{name}: {hint.fact}"
+                hints.append(Hint(fact, hint.advice, hint.about))
     return tuple(dict.fromkeys(hints))
 
 

@@ -348,7 +348,7 @@ class Settings:
     server: ServerSettings = ServerSettings()
     engine: EngineSettings = EngineSettings()
     workspaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    weights: Weights = Weights()  # no settings: only `tamis eval` changes them
+    weights: Weights = Weights()  # no settings: presets and `tamis eval` change them
 
 
 # What each is worth, and what it costs, is measured in docs/ranking.md.

@@ -1,8 +1,8 @@
 """The measured constants of ranking, each with its reason and what it gains.
 
 Figures are mean nDCG@10 from docs/ranking.md: 17 sets of documents, notes and snippets unless a comment
-names others ("code" is fifteen repositories). They are no settings: only `tamis eval --config` changes
-them, to measure again.
+names others ("code" is fifteen repositories). They are no settings: presets change some of them, and
+`tamis eval --config` any, to measure again.
 """
 
 from collections.abc import Mapping

@@ -408,7 +408,8 @@ def test_hints_of_confidence(corpus_of):
     assert corpus.search("alpha").hints == ()
     unsure = corpus.search("gamma one two three four five six")
     assert [result.path for result in unsure.results] == ["2.md"]
-    [hint] = map(str, unsure.hints)
+    [hint] = unsure.hints
+    assert ", ".join(unsure.hints) == json.loads(json.dumps(hint)) == str(hint)
     assert f"the best score is {unsure.results[0].score:.2f} (--min-score 0.3" in hint
     none = corpus.search("gamma one two three four five six", min_score=CONFIDENT)
     assert tuple(map(str, none.hints)) == (

@@ -525,6 +525,9 @@ DAMAGE: dict[str, tuple[Damage, str, str]] = {
         lambda c: sql(c, "UPDATE documents SET title = CAST(x'61ff62' AS TEXT)"), "texts", "fault"
     ),
     "a number for a list": (lambda c: sql(c, "UPDATE documents SET tags = 7"), "texts", "fault"),
+    "aliases that are no list": (
+        lambda c: sql(c, "UPDATE documents SET aliases = '[bro' WHERE path = 'notes.txt'"), "texts", "fault"
+    ),
     "a vector with NaN": (poison(np.nan), "lanes", "fault"),
     "a vector with infinity": (poison(np.inf), "lanes", "fault"),
     "a vector that is too long": (poison(2.0), "lanes", "fault"),

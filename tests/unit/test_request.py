@@ -10,6 +10,7 @@ import pytest
 import tamis
 from support.corpora import load_script
 from tamis.cli.terminal import search_options
+from tamis.corpus import Corpus
 from tamis.errors import UsageError
 from tamis.request import (
     ARGUMENTS,
@@ -157,3 +158,8 @@ def test_a_schema_allows_nothing_else():
     assert schema["required"] == ["query"]
     assert schema["additionalProperties"] is False
     assert set(schema["properties"]) == {each.name for each in ARGUMENTS}
+
+
+def test_a_wrong_name_in_python_is_a_type_error_of_the_method():
+    with pytest.raises(TypeError, match=r"^got an unexpected keyword argument 'limt'$"):
+        Corpus.search(None, "x", limt=3)

@@ -28,7 +28,7 @@ Ranking = Sequence[tuple[Passage, float]]  # best first
 # The path of a document, and the number of a passage in it.
 Position = tuple[str, int]
 
-REACH = 50  # the hit at which a lane's standing has come down to its least
+REACH = 50  # the rank at which the trust in a lane reaches its minimum
 _LEAST = 0.2
 _NEAR = 0.9  # a cosine that means nearly the same
 # Scores that differ less than this are not pulled apart: cosines, and others as a share of the best.

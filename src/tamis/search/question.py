@@ -36,7 +36,8 @@ Embed = Callable[[str], Vector]
 # A question, passages and seconds (0: no limit) -> the scores of all passages, or of the first that fit.
 Rerank = Callable[[str, Sequence[str], float], Sequence[float]]
 
-# The stages between fusion and answer, in their order: every name is that of a function.
+# The stages between fusion and answer, in their order. A name with a blank is the function with that
+# name and `_`; scripts read it in the funnel of an explained answer, so it stays.
 StageName = Literal[
     "named",
     "file name",
@@ -58,7 +59,7 @@ StageName = Literal[
     "limit",
 ]
 STAGE_NAMES: tuple[StageName, ...] = get_args(StageName)
-# What each stage left, after what the fusion gave them.
+# The candidates after the fusion and after each stage.
 Trace = Mapping[StageName | Literal["fused"], Candidates]
 
 

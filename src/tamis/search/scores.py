@@ -127,7 +127,7 @@ def trust_in_code(trust: Trust, rankings: Mapping[Lane, Ranking], text: str) -> 
 
 
 def named(candidates: Candidates, question: Question, _: Lookups) -> Candidates:
-    """Raise what defines or is what the question names; in a sentence, the documents of a name share that.
+    """Raise passages that define a named symbol or are in a named file; documents of one name share it.
 
     They are counted within reach of the lanes: the number of others depends on the limit.
     """

@@ -392,10 +392,15 @@ class DocumentRecord(NamedTuple):
     id: int
     segment: int
     place: int
-    aliases: tuple[str, ...]
+    stored_aliases: str = ""  # read by the links lane only
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return texts_of(self.stored_aliases)
 
 
-_DOCUMENT = "d.path, d.id, d.segment, d.place, d.aliases"
+_PLACE = "d.path, d.id, d.segment, d.place"
+_DOCUMENT = f"{_PLACE}, d.aliases"
 
 
 def documents(
@@ -403,15 +408,11 @@ def documents(
     column: str,
     values: Values,
     tables: str = "documents d",
+    columns: str = _PLACE,
 ) -> list[DocumentRecord]:
     """Find documents by a column of theirs, or of a table that is joined with theirs."""
-    rows = select(connection, f"{_DOCUMENT} FROM {tables}", column, values)
-    return [_record(row) for row in rows]
-
-
-def _record(row: Values) -> DocumentRecord:
-    path, key, segment, place, aliases = row
-    return DocumentRecord(path, key, segment, place, texts_of(aliases))
+    rows = select(connection, f"{columns} FROM {tables}", column, values)
+    return [DocumentRecord(*row) for row in rows]
 
 
 StoredLink = tuple[DocumentRecord, Link, str]  # with the name that it looks for
@@ -466,12 +467,12 @@ class Records:
         )
 
     def documents_at(self, paths: Paths) -> list[DocumentRecord]:
-        return documents(self.connection, "d.path", paths)
+        return documents(self.connection, "d.path", paths, columns=_DOCUMENT)
 
     def documents_named(self, names: Sequence[str]) -> list[DocumentRecord]:
         """Documents that have one of these names, once for each that they have."""
         tables = "names n JOIN documents d ON d.id = n.document"
-        return documents(self.connection, "n.name", names, tables)
+        return documents(self.connection, "n.name", names, tables, _DOCUMENT)
 
     def names(self, documents: Sequence[DocumentRecord]) -> list[str]:
         """All names of these documents, in order."""
@@ -495,7 +496,7 @@ class Records:
         for row in select(self.connection, what, column, values):
             name, kind, target, anchor, ordinal, *document = row
             link = Link(kind, target, anchor, ordinal)
-            found.append((_record(document), link, name))
+            found.append((DocumentRecord(*document), link, name))
         return found
 
 
