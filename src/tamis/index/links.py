@@ -4,6 +4,7 @@ A link is found by the last part of the path that it points to (`tamis.text.link
 cost of a lookup depends on the documents, their links, and other documents with the same names only.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -123,12 +124,12 @@ def _order(edge: Edge) -> tuple[str, str, str, str, int]:
     return edge.source, edge.target, edge.type, edge.anchor, ordinal
 
 
-class LinkedSnapshot:
+class LinkedSnapshot(ABC):
     """The links and degrees of a snapshot, from the edges that its engine looks up."""
 
+    @abstractmethod
     def touching(self, paths: Paths, allowed: Allowed) -> EdgesOf:
         """Return the allowed edges from and to each of the documents."""
-        raise NotImplementedError
 
     def links(self, paths: Paths, allowed: Allowed) -> Sequence[Edge]:
         """List the edges of documents in order, once also if they lead between two of them."""

@@ -1,4 +1,4 @@
-"""What is stored on a server, and what the engine asks of a collection there.
+"""The points of a collection on a server, and the requests that the engine makes of it.
 
 A collection holds points of four kinds, told apart by `kind`: chunks, which have the vectors; one
 point for each document; one for each root, which says what is current; and one with the files that
