@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -574,7 +575,9 @@ def concepts(exam: Exam) -> Iterator[Finding]:
 def unusable_terms(directory: Path) -> list[Path]:
     """List files of the concept vocabulary that are damaged or were never completed."""
     files = [*directory.glob("segments/*/terms.bin"), *vocabulary_files(directory)]
-    found = list(directory.glob("segments/*/partial-*"))
+    # Not with `Path.glob`: it fails if a merge removes a segment meanwhile.
+    partial_files = glob("segments/*/partial-*", root_dir=directory)
+    found = [directory / name for name in partial_files]
     for file in files:
         try:
             if file.suffix == ".partial" or spoiled(file):
